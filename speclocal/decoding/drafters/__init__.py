@@ -1,0 +1,19 @@
+"""Who guesses: nobody, the text itself, or a smaller model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from speclocal.decoding.types import Proposal, Rule, SamplingParams, Worth
+
+
+class NoDrafter:
+    """Guesses nothing: plain decoding is the empty proposal."""
+
+    name = "off"
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        pass
+
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+        return Proposal()

@@ -1,0 +1,51 @@
+"""The error tree: what went wrong, and the way out.
+
+SpeclocalError          anything a person can act on
+├── UsageError          the command or its input is wrong (exit code 2)
+├── ModelError          a model cannot be found, read, loaded or run
+│   ├── DownloadError   a model cannot be fetched
+│   └── PairError       a draft model does not fit its target
+├── LogitsError         a model produced numbers that are not a distribution
+└── ContextError        the text does not fit the context
+
+Knows no library: llama.cpp's and the Hub's errors are translated where they are raised.
+"""
+
+
+class SpeclocalError(Exception):
+    """Something a person can act on: what happened, with the value, and what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(SpeclocalError):
+    """The command or its input is wrong."""
+
+    exit_code = 2
+
+
+class ModelError(SpeclocalError):
+    """A model cannot be found, read, loaded or run."""
+
+
+class DownloadError(ModelError):
+    """A model cannot be fetched."""
+
+
+class PairError(ModelError):
+    """A draft model does not fit its target."""
+
+
+class LogitsError(SpeclocalError):
+    """A model produced numbers that are not a distribution."""
+
+
+class ContextError(SpeclocalError):
+    """The text does not fit the context."""
+
+    exit_code = 2
