@@ -1,0 +1,1 @@
+"""llama.cpp behind the core's Model protocol: the only importer of llama_cpp."""

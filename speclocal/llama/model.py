@@ -1,0 +1,153 @@
+"""One context over loaded weights: passes over tokens, rows of logits, rollback.
+
+Knows token ids, not text. Implements the core's Model protocol. Everything that would trip a native assertion is
+refused before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from speclocal.decoding.types import Logits
+from speclocal.errors import ContextError, ModelError
+from speclocal.llama import log
+from speclocal.llama.weights import Weights
+
+PASS_TOKENS = 512
+"""Most tokens in one pass: the chunk in which prompts are read."""
+PASS_ROWS = 128
+"""Most rows of logits from one pass, and so the longest draft + 1. Memory for logits grows with this alone."""
+
+_OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
+
+
+class LlamaModel:
+    """A KV cache with one sequence. `cached` always says what it holds."""
+
+    def __init__(self, weights: Weights, context_size: int) -> None:
+        """Create a context of at least `context_size` tokens (llama.cpp rounds up).
+
+        Raises ModelError with llama.cpp's reason when there is no memory for it.
+        """
+        self.weights = weights
+        self._context: Any = _create_context(weights, context_size)
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        self.context_size = int(llama_cpp.llama_n_ctx(self._context))
+        self.vocab_size = weights.vocab.size
+        self.max_pass = min(PASS_TOKENS, int(llama_cpp.llama_n_batch(self._context)), self.context_size)
+        self.max_rows = min(PASS_ROWS, self.max_pass)
+
+        self._batch = llama_cpp.llama_batch_init(self.max_pass, 0, 1)
+        self._batch_tokens = np.ctypeslib.as_array(self._batch.token, (self.max_pass,))
+        self._batch_positions = np.ctypeslib.as_array(self._batch.pos, (self.max_pass,))
+        self._batch_wanted = np.ctypeslib.as_array(self._batch.logits, (self.max_pass,))
+        np.ctypeslib.as_array(self._batch.n_seq_id, (self.max_pass,))[:] = 1
+        for i in range(self.max_pass):
+            self._batch.seq_id[i][0] = 0
+
+        self._cached: list[int] = []
+        self.can_rollback = self._probe_rollback()
+
+    @property
+    def cached(self) -> Sequence[int]:
+        return self._cached
+
+    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
+        """Append `tokens` to the cache in one pass and return the logits after the last `num_rows` of them.
+
+        Returns [num_rows, V], a view into llama.cpp's buffer that the next pass overwrites. Waits for the device.
+        Raises ContextError when the cache has no room, ModelError when the pass fails; the cache is then as before.
+        """
+        count, start = len(tokens), len(self._cached)
+        if not 0 < count <= self.max_pass or not 0 <= num_rows <= min(count, self.max_rows):
+            raise ValueError(f"a pass of {count} tokens and {num_rows} rows; at most {self.max_pass}, {self.max_rows}")
+        if start + count > self.context_size:
+            raise ContextError(
+                f"{start + count} tokens do not fit the context of {self.context_size}", "give a larger `--ctx`"
+            )
+        batch = self._batch_tokens[:count]
+        batch[:] = tokens
+        if batch.min() < 0 or batch.max() >= self.vocab_size:
+            raise ValueError(f"token ids must lie between 0 and {self.vocab_size - 1}")
+        self._batch_positions[:count] = np.arange(start, start + count)
+        self._batch_wanted[:count] = 0
+        self._batch_wanted[count - num_rows : count] = 1
+        self._batch.n_tokens = count
+
+        log.forget()
+        status = llama_cpp.llama_decode(self._context, self._batch)
+        if status != 0:
+            self._drop_from(start)
+            raise _pass_error(status, count)
+        self._cached.extend(tokens)
+        if num_rows == 0:
+            llama_cpp.llama_synchronize(self._context)
+            return np.empty((0, self.vocab_size), dtype=np.float32)
+        first_row = llama_cpp.llama_get_logits_ith(self._context, count - num_rows)
+        return np.ctypeslib.as_array(first_row, (num_rows, self.vocab_size))
+
+    def rollback(self, length: int) -> None:
+        """Drop everything behind the first `length` tokens from the cache.
+
+        Raises ModelError when this model's cache cannot drop a suffix; dropping all of it always works.
+        """
+        if not 0 <= length <= len(self._cached):
+            raise ValueError(f"cannot roll back to {length} tokens: the cache holds {len(self._cached)}")
+        if length < len(self._cached):
+            self._drop_from(length)
+            del self._cached[length:]
+
+    def close(self) -> None:
+        """Free the context. Safe to call twice."""
+        if self._context is not None:
+            llama_cpp.llama_batch_free(self._batch)
+            llama_cpp.llama_free(self._context)
+            self._context = None
+
+    def _drop_from(self, length: int) -> None:
+        if length == 0:
+            llama_cpp.llama_memory_clear(self._memory, True)
+        elif not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
+            raise ModelError(
+                f"the cache of `{self.weights.name}` cannot drop tokens behind {length}",
+                "use `--mode off` with this model",
+            )
+
+    def _probe_rollback(self) -> bool:
+        """Find out whether the cache can drop a suffix: recurrent and some sliding-window models cannot."""
+        token = self.weights.vocab.bos or 0
+        self.forward([token, token], 0)
+        removable = bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        self.rollback(0)
+        return removable
+
+
+def _create_context(weights: Weights, context_size: int) -> Any:
+    params = llama_cpp.llama_context_default_params()
+    params.n_ctx = context_size
+    params.n_batch = params.n_ubatch = PASS_TOKENS
+    params.n_outputs_max = PASS_ROWS
+    params.n_threads = params.n_threads_batch = weights.placement.threads
+    params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
+    params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
+    params.no_perf = True
+    log.forget()
+    context = llama_cpp.llama_init_from_model(weights.pointer, params)
+    if not context:
+        raise ModelError(
+            f"cannot create a context of {context_size} tokens for `{weights.name}`: "
+            f"{log.reason() or 'llama.cpp gives no reason'}",
+            "give a smaller `--ctx`, or fewer `--gpu-layers`",
+        )
+    return context
+
+
+def _pass_error(status: int, count: int) -> ModelError | ContextError:
+    reason = log.reason() or f"llama_decode returned {status}"
+    if status == _OUT_OF_ROOM:
+        return ContextError(f"no room in the KV cache for {count} tokens: {reason}", "give a larger `--ctx`")
+    return ModelError(f"a pass over {count} tokens failed: {reason}", "try a smaller `--ctx` or fewer `--gpu-layers`")

@@ -1,0 +1,109 @@
+"""A GGUF file in memory: its weights, what it says about itself, and its vocabulary.
+
+Knows files and metadata; passes over tokens are model.py's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+from speclocal.errors import ModelError
+from speclocal.llama import log
+from speclocal.llama.placement import Placement
+from speclocal.llama.vocab import Vocab
+
+_ALL_LAYERS = -1
+
+
+class Weights:
+    """A loaded model file; several contexts can share it. Free it after them."""
+
+    def __init__(self, path: Path, placement: Placement, name: str = "") -> None:
+        """Load `path`; errors speak of it as `name`, by default the name of the file.
+
+        Raises ModelError with llama.cpp's own reason when it cannot be loaded or does not generate text.
+        """
+        _start_backend()
+        self.name = name or path.name
+        self.placement = placement
+        params = llama_cpp.llama_model_default_params()
+        params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
+        log.forget()
+        self._pointer: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        if not self._pointer:
+            reason = log.reason() or "llama.cpp gives no reason"
+            raise ModelError(
+                f"cannot load `{self.name}`: {reason}",
+                "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
+                "fetch it again, or update with `pip install -U llama-cpp-python`",
+            )
+        try:
+            self._refuse_unless_generative()
+            self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
+            if self.vocab.size == 0:
+                raise ModelError(f"`{self.name}` has no vocabulary", "choose a complete model file")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pointer(self) -> Any:
+        """The native model."""
+        if self._pointer is None:
+            raise ValueError("these weights are closed")
+        return self._pointer
+
+    @property
+    def trained_context(self) -> int:
+        """The longest text the model was trained on, in tokens."""
+        return int(llama_cpp.llama_model_n_ctx_train(self.pointer))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all weights: what a pass over one token reads from memory."""
+        return int(llama_cpp.llama_model_size(self.pointer))
+
+    @property
+    def description(self) -> str:
+        """Architecture, size and quantization, as llama.cpp words it: `qwen2 1.5B Q4_K - Medium`."""
+        buffer = ctypes.create_string_buffer(256)
+        llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace")
+
+    def metadata(self, key: str) -> str | None:
+        """Return a value of the file's header as text, None where it has no such key."""
+        size = 256
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            length = llama_cpp.llama_model_meta_val_str(self._pointer, key.encode(), buffer, size)
+            if length < 0:
+                return None
+            if length < size:
+                return buffer.value.decode("utf-8", "replace")
+            size = length + 1
+
+    def close(self) -> None:
+        """Free the memory. Contexts that use these weights must be closed before."""
+        if self._pointer is not None:
+            llama_cpp.llama_model_free(self._pointer)
+            self._pointer = None
+
+    def _refuse_unless_generative(self) -> None:
+        for unfit, what in (
+            (llama_cpp.llama_model_has_encoder(self._pointer), "reads with an encoder before it writes"),
+            (not llama_cpp.llama_model_has_decoder(self._pointer), "makes embeddings and writes no text"),
+            (llama_cpp.llama_model_is_diffusion(self._pointer), "writes by diffusion, not token by token"),
+        ):
+            if unfit:
+                raise ModelError(f"`{self.name}` {what}", "choose a decoder-only text model")
+
+
+@cache
+def _start_backend() -> None:
+    log.start()
+    llama_cpp.llama_backend_init()
