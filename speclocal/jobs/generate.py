@@ -1,0 +1,60 @@
+"""Answer a prompt.
+
+Knows models by name and prompts as text, and how they become a session and token ids; shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from speclocal.errors import UsageError
+from speclocal.jobs.modes import Mode
+from speclocal.jobs.session import ModelFile, Session
+from speclocal.llama.placement import Placement
+from speclocal.models.catalog import ModelSpec, load_catalog
+from speclocal.models.references import resolve
+from speclocal.models.sources import fetch
+from speclocal.text.template import Message, chat_prompt, raw_prompt
+
+FetchProgress = Callable[[str, int, int | None], None]
+"""Called while a model is fetched: its name, bytes so far, bytes in all where known."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The models of a session; they need not be on this disk yet."""
+
+    target: ModelSpec
+    draft: ModelSpec | None
+
+
+def choose_models(target: str, draft: str, mode: Mode) -> Choice:
+    """Return the specs of two references; an empty target is the default model, a pair brings its draft model.
+
+    Raises UsageError when the mode wants a draft model and there is none.
+    """
+    catalog = load_catalog()
+    reference = resolve(target or catalog.default, catalog)
+    choice = Choice(reference.target, resolve(draft, catalog).target if draft else reference.draft)
+    if mode is Mode.DRAFT and choice.draft is None:
+        raise UsageError("mode `draft` needs a draft model", "give one with `--draft`, or use `--mode lookup`")
+    return choice
+
+
+def open_session(choice: Choice, placement: Placement, progress: FetchProgress) -> Session:
+    """Fetch what is not on this disk, and load it."""
+
+    def on_disk(spec: ModelSpec) -> ModelFile:
+        return ModelFile(spec.name, fetch(spec, partial(progress, spec.name)))
+
+    target = on_disk(choice.target)
+    return Session(target, on_disk(choice.draft) if choice.draft else None, placement)
+
+
+def prompt_tokens(session: Session, text: str, *, raw: bool) -> list[int]:
+    """Return the token ids of a prompt: as the user's turn of a chat, or with `raw` as it stands."""
+    if raw:
+        return raw_prompt(text, session.vocab)
+    return chat_prompt([Message("user", text)], session.vocab)

@@ -1,0 +1,157 @@
+"""Models opened once and reused over replies: weights, contexts, and who can draft.
+
+Knows what must fit before anything runs, and in which order it is checked; shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from speclocal.decoding.drafters import NoDrafter
+from speclocal.decoding.drafters.lookup import LookupDrafter
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.planner import FixedPlanner
+from speclocal.decoding.types import Planner
+from speclocal.errors import ContextError, PairError, UsageError
+from speclocal.jobs.modes import Mode
+from speclocal.jobs.reply import Reply, ReplySettings
+from speclocal.llama.model import LlamaModel
+from speclocal.llama.placement import Placement
+from speclocal.llama.vocab import Vocab, first_difference
+from speclocal.llama.weights import Weights
+
+_FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
+"""Draft lengths where none is asked for."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model on this disk, and what a person calls it."""
+
+    name: str
+    path: Path
+
+
+class Session:
+    """A target and perhaps a draft model, with one context each. Use it as a context manager: it frees them."""
+
+    def __init__(self, target: ModelFile, draft: ModelFile | None, placement: Placement) -> None:
+        """Load the weights and check that they fit each other.
+
+        Raises ModelError when a file cannot be loaded, PairError when the vocabularies differ.
+        """
+        self.notes: list[str] = []  # what a person should know, each said once
+        self.target: LlamaModel | None = None
+        self.draft: LlamaModel | None = None
+        self._lookup = LookupDrafter()
+        self._draft_weights: Weights | None = None
+        self._target_weights = Weights(target.path, placement, target.name)
+        try:
+            if draft is not None:
+                same = draft.path == target.path
+                self._draft_weights = self._target_weights if same else Weights(draft.path, placement, draft.name)
+                _check_pair(self._target_weights, self._draft_weights)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def vocab(self) -> Vocab:
+        return self._target_weights.vocab
+
+    @property
+    def trained_context(self) -> int:
+        return self._target_weights.trained_context
+
+    def open_context(self, prompt_tokens: int, max_tokens: int, asked: int | None = None) -> None:
+        """Create the contexts, large enough for a prompt and its reply or as large as `asked`.
+
+        Raises ContextError when the prompt does not fit.
+        """
+        trained = self.trained_context
+        size = asked or min(prompt_tokens + max_tokens, trained)
+        if size > trained:
+            self.notes.append(f"a context of {size} tokens is more than the {trained} the model was trained on")
+        if prompt_tokens > size:
+            raise ContextError(
+                f"the prompt has {prompt_tokens} tokens; the context of `{self._target_weights.name}` holds {size}",
+                f"give a `--ctx` of at least {prompt_tokens + 1}" if prompt_tokens < trained else "shorten the input",
+            )
+        self.target = LlamaModel(self._target_weights, size)
+        if self._draft_weights is not None and self.target.can_rollback:
+            draft = LlamaModel(self._draft_weights, min(size, self._draft_weights.trained_context))
+            if draft.can_rollback:
+                self.draft = draft
+            else:
+                self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
+                draft.close()
+        if not self.target.can_rollback:
+            self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
+
+    def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
+        """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused."""
+        assert self.target is not None, "open_context comes first"
+        if not prompt:
+            raise UsageError("the prompt is empty", "give some text")
+        if len(prompt) > self.target.context_size:
+            raise ContextError(
+                f"the prompt has {len(prompt)} tokens, the context holds {self.target.context_size}",
+                "give a larger `--ctx`, or shorten the input",
+            )
+        return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings)
+
+    def mode_used(self, settings: ReplySettings) -> Mode:
+        """Return what a mode amounts to with these models."""
+        assert self.target is not None, "open_context comes first"
+        if not self.target.can_rollback:
+            return Mode.OFF
+        if settings.mode is Mode.AUTO:
+            return Mode.DRAFT if self.draft else Mode.LOOKUP
+        if settings.mode is Mode.DRAFT and self.draft is None:
+            return Mode.LOOKUP
+        return settings.mode
+
+    def close(self) -> None:
+        """Free contexts, then weights. Safe to call twice."""
+        for owner in (self.draft, self.target, self._draft_weights, self._target_weights):
+            if owner is not None:
+                owner.close()
+
+    def _planner(self, settings: ReplySettings) -> Planner:
+        mode = self.mode_used(settings)
+        if mode is Mode.OFF:
+            return FixedPlanner(NoDrafter(), 0)
+        size = settings.num_draft_tokens or _FIXED_LENGTH[mode]
+        if mode is Mode.LOOKUP:
+            return FixedPlanner(self._lookup, size)
+        assert self.draft is not None
+        return FixedPlanner(ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size)), size)
+
+
+def _check_pair(target: Weights, draft: Weights) -> None:
+    """Raise PairError unless every token id that both have means the same text."""
+    if draft is target:
+        return
+    names = f"`{draft.name}` cannot draft for `{target.name}`"
+    hint = "choose a draft model of the same family, or leave out `--draft` to draft by prompt lookup"
+    if target.vocab.kind != draft.vocab.kind:
+        raise PairError(f"{names}: their vocabularies are of different types", hint)
+    token = first_difference(target.vocab, draft.vocab)
+    if token is not None:
+        raise PairError(
+            f"{names}: token {token} is `{target.vocab.text(token)}` in the target "
+            f"and `{draft.vocab.text(token)}` in the draft",
+            hint,
+        )

@@ -1,0 +1,165 @@
+"""The options that every answering command takes, declared once.
+
+Knows the command line and what its values mean to the jobs; does nothing with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from typer import Option
+
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, Mode
+
+if TYPE_CHECKING:
+    from speclocal.jobs.reply import ReplySettings
+    from speclocal.llama.placement import Placement
+
+_MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every field is an option of its own."""
+
+    model: Annotated[
+        str,
+        Option("--model", "-m", help="Name, pair, path, or hf:user/repo:file.gguf.", rich_help_panel=_MODELS),
+    ] = ""
+    draft: Annotated[
+        str, Option("--draft", "-d", help="Draft model: a smaller one of the same family.", rich_help_panel=_MODELS)
+    ] = ""
+    raw: Annotated[
+        bool, Option("--raw", help="Continue the text as it stands: no chat template.", rich_help_panel=_MODELS)
+    ] = False
+
+    mode: Annotated[Mode, Option("--mode", help="Who drafts.", rich_help_panel=_DRAFTING)] = Mode.AUTO
+    num_draft_tokens: Annotated[
+        int | None,
+        Option(
+            "--num-draft-tokens",
+            "-g",
+            min=1,
+            max=MAX_DRAFT_TOKENS,
+            help="Fix the draft length.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = None
+
+    max_tokens: Annotated[
+        int, Option("--max-tokens", "-n", min=0, help="Longest reply.", rich_help_panel=_SAMPLING)
+    ] = 512
+    temperature: Annotated[
+        float,
+        Option("--temperature", "-t", min=0, max=100, help="0 is greedy.", rich_help_panel=_SAMPLING),
+    ] = 0.0
+    top_k: Annotated[
+        int, Option("--top-k", min=0, help="Keep the k likeliest tokens; 0: all.", rich_help_panel=_SAMPLING)
+    ] = 40
+    top_p: Annotated[
+        float,
+        Option("--top-p", min=0, max=1, help="Keep the likeliest up to this mass; 1: all.", rich_help_panel=_SAMPLING),
+    ] = 0.95
+    min_p: Annotated[
+        float,
+        Option(
+            "--min-p", min=0, max=1, help="Drop tokens below this share of the likeliest.", rich_help_panel=_SAMPLING
+        ),
+    ] = 0.0
+    repeat_penalty: Annotated[
+        float,
+        Option(
+            "--repeat-penalty",
+            min=0.01,
+            max=100,
+            help="Above 1 makes recent tokens less likely.",
+            rich_help_panel=_SAMPLING,
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int | None,
+        Option(
+            "--seed",
+            min=0,
+            max=2**63 - 1,
+            help="Same seed, same text, in every mode.",
+            rich_help_panel=_SAMPLING,
+        ),
+    ] = None
+    stop: Annotated[
+        list[str], Option("--stop", help="End the reply before this text; repeatable.", rich_help_panel=_SAMPLING)
+    ] = dataclasses.field(default_factory=list)
+
+    ctx: Annotated[
+        int | None,
+        Option("--ctx", min=1, max=2**24, help="Context in tokens; default: what is needed.", rich_help_panel=_MACHINE),
+    ] = None
+    threads: Annotated[
+        int | None, Option("--threads", min=1, help="Default: this process's cores.", rich_help_panel=_MACHINE)
+    ] = None
+    gpu_layers: Annotated[
+        int | None,
+        Option("--gpu-layers", min=0, help="Layers on the GPU; default: all that fit.", rich_help_panel=_MACHINE),
+    ] = None
+
+    show_drafts: Annotated[
+        bool, Option("--show-drafts", help="Colour accepted draft tokens.", rich_help_panel=_OUTPUT)
+    ] = False
+    json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=_OUTPUT)] = False
+    verbose: Annotated[bool, Option("--verbose", help="Show llama.cpp's own log.", rich_help_panel=_OUTPUT)] = False
+    debug: Annotated[bool, Option("--debug", help="Show a traceback on errors.", rich_help_panel=_OUTPUT)] = False
+
+    def settings(self) -> ReplySettings:
+        """Return what a reply may look like."""
+        from speclocal.decoding.types import SamplingParams
+        from speclocal.jobs.reply import ReplySettings
+
+        return ReplySettings(
+            mode=self.mode,
+            num_draft_tokens=self.num_draft_tokens,
+            max_tokens=self.max_tokens,
+            params=SamplingParams(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty),
+            seed=self.seed,
+            stops=tuple(self.stop),
+        )
+
+    def placement(self) -> Placement:
+        """Return what runs where."""
+        from speclocal.llama.placement import Placement
+
+        return Placement.choose(self.threads, self.gpu_layers)
+
+
+def with_options(command: Callable[..., None], *, hidden: frozenset[str]) -> Callable[..., None]:
+    """Let a command with a parameter `options` take every field of Options on the command line.
+
+    hidden: its parameters that do not come from the command line.
+    """
+    hints = get_type_hints(Options, include_extras=True)
+    fields = dataclasses.fields(Options)
+
+    @wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        values = {field.name: arguments.pop(field.name) for field in fields}
+        command(**arguments, options=Options(**values))
+
+    own = inspect.signature(command).parameters.values()
+    given = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
+        )
+        for field in fields
+    ]
+    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own if parameter.name not in hidden]
+    wrapper.__signature__ = inspect.Signature([*kept, *given])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *given)}
+    return wrapper
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return [] if field.default is dataclasses.MISSING else field.default

@@ -1,0 +1,68 @@
+"""Numbers and sentences for people.
+
+Knows how to say things, not where they are shown.
+"""
+
+from __future__ import annotations
+
+import math
+
+from speclocal.decoding.stats import Stats
+
+_VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
+    0x7F: "\u2421",
+    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+}
+
+
+def visible(text: str) -> str:
+    """Return `text` with control characters shown, so that a terminal does not obey them."""
+    return text.translate(_VISIBLE)
+
+
+def number(value: float) -> str:
+    """Return `value` in three significant digits: 1,230, 31.2, 0.740."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def size(num_bytes: float) -> str:
+    """Return a size in decimal units: 98.4 MB."""
+    for unit in ("B", "kB", "MB"):
+        if num_bytes < 1000:
+            return f"{number(num_bytes)} {unit}"
+        num_bytes /= 1000
+    return f"{number(num_bytes)} GB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time: 41.0 ms, 4.10 s, 2 min 5 s."""
+    if seconds < 1:
+        return f"{number(seconds * 1000)} ms"
+    if seconds < 120:
+        return f"{number(seconds)} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def summary(stats: Stats) -> str:
+    """Return one line on a finished reply."""
+    parts = [f"{stats.tokens} tokens in {duration(stats.decode_seconds)}"]
+    if stats.tokens_per_second is not None:
+        parts[0] += f": {number(stats.tokens_per_second)} tokens/s"
+    if stats.drafted:
+        parts += [f"{stats.rounds} rounds", f"{number(stats.tokens_per_round or 0)} tokens per round"]
+        if stats.acceptance_rate is not None:
+            parts.append(f"acceptance {stats.acceptance_rate:.2f}")
+    parts.append(f"prompt: {stats.prompt_tokens} tokens in {duration(stats.prompt_seconds)}")
+    return ", ".join(parts)
+
+
+def live(stats: Stats) -> str:
+    """Return the live line of a growing reply."""
+    parts = [f"{stats.tokens} tokens"]
+    if stats.tokens_per_second is not None:
+        parts.append(f"{number(stats.tokens_per_second)} tokens/s")
+    if stats.acceptance_rate is not None:
+        parts.append(f"acceptance {stats.acceptance_rate:.2f}")
+    return "  ".join(parts)
