@@ -53,7 +53,7 @@ def main() -> None:
     args = parser.parse_args()
 
     choice = choose_models(args.model, "", Mode.OFF)
-    with open_session(choice, Placement.choose(), lambda *_: None) as session:
+    with open_session(choice, Placement.choose()) as session:
         prompt = prompt_tokens(session, PROMPT, raw=False)
         session.open_context(len(prompt), args.tokens)
         assert session.target is not None

@@ -1,13 +1,29 @@
-"""Who drafts this round, and how many tokens.
+"""Who drafts this round, and how many tokens: expected tokens against measured time.
 
-Knows drafters and finished rounds.
+Knows drafters, costs and odds, all in expectation; what really happened it learns from finished rounds.
+
+Time has a price: at a rate of r tokens per second, a second spent costs r tokens. A draft is worth its expected
+accepted tokens minus r times the seconds it adds to plain decoding; drafting nothing is worth 0. Every round takes the
+plan that is worth most. (Maximizing tokens - r * seconds, with the r that is really reached, maximizes r itself:
+Dinkelbach 1967, doi:10.1287/mnsc.13.7.492)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 
-from speclocal.decoding.types import Drafter, Plan, Round
+from speclocal.decoding.costs import PassCosts
+from speclocal.decoding.drafters import NoDrafter
+from speclocal.decoding.drafters.lookup import LookupDrafter
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.drafters.suffixes import Match
+from speclocal.decoding.odds import DraftOdds, LookupOdds
+from speclocal.decoding.sampling import confidence
+from speclocal.decoding.types import Drafter, Fate, Logits, Plan, Round
+
+_NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
 
 
 class FixedPlanner:
@@ -25,3 +41,220 @@ class FixedPlanner:
 
     def observe(self, round_: Round) -> None:
         pass
+
+
+@dataclass(frozen=True, order=True)
+class Option:
+    """A draft of `size` tokens, and its worth in tokens."""
+
+    worth: float = 0.0
+    size: int = 0
+
+
+def best_option(
+    rates: Iterable[float], seconds: Callable[[int], float], price: float, sizes: Sequence[int], reached: float = 1.0
+) -> Option:
+    """Return the most worthwhile of `sizes`, ascending draft lengths; the empty option if none is worth anything.
+
+    rates: the odds of the first, second, ... token, given that those before it are accepted. seconds(size): what a
+    draft of that size adds to the round. price: tokens a second is worth. reached: the chance that the first token
+    matters at all.
+    """
+    best, accepted = Option(), 0.0
+    for size, rate in zip(range(1, sizes[-1] + 1 if sizes else 1), rates, strict=False):
+        reached *= rate
+        accepted += reached
+        if size in sizes:
+            best = max(best, Option(accepted - price * seconds(size), size))
+        if reached < _NEGLIGIBLE:
+            break
+    return best
+
+
+class AutoPlanner:
+    """The most worthwhile plan for every round.
+
+    Keep one over several replies of the same models: what it learned stays. Its decisions rest on earlier rounds and
+    on what is known before a token is drawn, never on a drawn token that is then dropped.
+    """
+
+    _TRIED_SHARE = 0.015  # of all time may go into trying the draft model against the odds
+    _TRIED_SIZE = 2  # tokens of such a try
+
+    def __init__(
+        self,
+        costs: PassCosts,
+        lookup: LookupDrafter,
+        draft: ModelDrafter | None = None,
+        draft_costs: PassCosts | None = None,
+        exact_widths: Callable[[int], Sequence[int]] | None = None,
+    ) -> None:
+        """exact_widths: the widths a pass may have, by the tokens then in the cache; None allows every width."""
+        self.costs = costs
+        self.lookup = lookup
+        self.draft = draft
+        self.draft_costs = draft_costs or costs
+        self.exact_widths = exact_widths
+        self.lookup_odds = LookupOdds()
+        self.draft_odds = DraftOdds()
+        self._nobody = Plan(NoDrafter(), 0)
+        self._reached = _Recent(8.0, 8 * costs.seconds(1), memory=0.97)  # tokens and seconds: eight plain rounds
+        self._runs = _Recent(8.0, 1.0, memory=0.8)  # rounds and times the draft model worked without a break
+        self._run = 0
+        self._num_emitted = 0
+        self._seconds = self._tried_seconds = 0.0
+        self._match: Match | None = None
+        self._copy: list[int] = []
+        self._drafting: _Drafting | None = None
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self.lookup.begin(tokens)
+        if self.draft:
+            self.draft.begin(tokens)
+        self._num_emitted = 0
+
+    def plan(self, tokens: Sequence[int], limit: int) -> Plan:
+        sizes = self._sizes(len(tokens), min(limit, self.costs.widest - 1))
+        copying = self._best_copy(tokens, sizes)
+        self._drafting = self._best_draft(tokens, sizes, copying) if self.draft and sizes else None
+        if self._drafting:
+            return self._drafting.plan
+        return Plan(self.lookup, copying.size) if copying.size else self._nobody
+
+    def observe(self, round_: Round) -> None:
+        self.costs.observe(round_.num_drafted + 1, round_.verify_seconds)
+        if self._match:
+            self.lookup_odds.observe(self._match, self._copy, round_.tokens)
+        if self._drafting:
+            self._run += 1
+            self._drafting.learn(round_)
+        elif self._run:
+            self._runs.add(self._run, 1)
+            self._run = 0
+        self._reached.add(len(round_.verdicts), round_.seconds)
+        self._num_emitted += len(round_.verdicts)
+        self._seconds += round_.seconds
+
+    @property
+    def price(self) -> float:
+        """Tokens a second is worth: the rate reached of late, and never less than that of plain decoding."""
+        return max(self._reached.ratio, 1 / self.costs.seconds(1))
+
+    def added_seconds(self, size: int, already: int = 0) -> float:
+        """Return what `size` tokens add to a pass that checks `already` drafted tokens."""
+        return self.costs.seconds(already + size + 1) - self.costs.seconds(already + 1)
+
+    def draft_on(self, reached: float, already: int, sizes: Sequence[int]) -> Option:
+        """Return how far the draft model should go on after `already` tokens, all right with the chance `reached`."""
+        step = self.draft_costs.seconds(1)
+        return best_option(
+            repeat(self.draft_odds.typical),
+            lambda size: size * step + self.added_seconds(size, already),
+            self.price,
+            [size - already for size in sizes if size > already],
+            reached,
+        )
+
+    def _sizes(self, length: int, limit: int) -> Sequence[int]:
+        """Return the draft lengths that are allowed, ascending."""
+        if self.exact_widths is None:
+            return range(1, limit + 1)
+        return [width - 1 for width in self.exact_widths(length + limit) if 1 < width <= limit + 1]
+
+    def _best_copy(self, tokens: Sequence[int], sizes: Sequence[int]) -> Option:
+        self._match = match = self.lookup.match(tokens)
+        if match is None:
+            return Option()
+        self._copy = self.lookup.copy(match, max(sizes, default=1))
+        rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
+        return best_option(rates, self.added_seconds, self.price, sizes)
+
+    def _best_draft(self, tokens: Sequence[int], sizes: Sequence[int], copying: Option) -> _Drafting | None:
+        """Return the draft model's plan if it promises more than copying, or is due for a try."""
+        assert self.draft
+        backlog = self.draft.backlog(tokens)
+        catch_up_seconds = self.draft_costs.seconds(backlog)
+        option = self.draft_on(1.0, 0, sizes)
+        advantage = option.worth - copying.worth  # tokens a round; the catch-up is paid once, for several rounds
+        extra_seconds = catch_up_seconds - self.draft_costs.seconds(1)
+        if advantage > 0 and advantage * self._rounds_ahead(backlog, option) > self.price * extra_seconds:
+            stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
+            return _Drafting(self, self.draft, sizes if stops_early else [option.size], backlog, stops_early)
+
+        tried = [size for size in sizes if size <= self._TRIED_SIZE]
+        if not tried:
+            return None
+        at_most = catch_up_seconds + tried[-1] * self.draft_costs.seconds(1) + self.added_seconds(tried[-1])
+        if self._tried_seconds + at_most > self._TRIED_SHARE * self._seconds:
+            return None
+        self._tried_seconds += at_most
+        return _Drafting(self, self.draft, tried, backlog, stops_early=False)
+
+    def _rounds_ahead(self, backlog: int, option: Option) -> float:
+        """Return over how many rounds a catch-up pays.
+
+        Reading a text for the first time pays for the rest of the reply, which is expected to be as long as it is
+        already; reading what others drafted pays until others draft again.
+        """
+        if backlog <= self.draft_costs.widest:
+            return self._runs.ratio
+        return self._num_emitted / (1 + option.size * self.draft_odds.typical)
+
+
+class _Drafting:
+    """A round of the draft model: tells it when to stop, and learns from how it went."""
+
+    def __init__(
+        self, planner: AutoPlanner, draft: ModelDrafter, sizes: Sequence[int], backlog: int, stops_early: bool
+    ) -> None:
+        self.plan = Plan(draft, sizes[-1], self)
+        self._planner = planner
+        self._sizes = sizes
+        self._backlog = backlog
+        self._stops_early = stops_early
+        self._chance = 1.0  # that every token so far is accepted
+        self._confidences: list[float] = []
+        self._num_steps = 0
+
+    def drafting(self, index: int) -> bool:
+        worth_it = index == 0 or not self._stops_early or self._go_on(self._chance, index) > 0
+        self._num_steps += worth_it
+        return worth_it
+
+    def keeping(self, index: int, logits: Logits) -> bool:
+        sure = confidence(logits)
+        chance = self._chance * self._planner.draft_odds.rate(sure)
+        place = self._planner.price * self._planner.added_seconds(1, index)
+        if self._stops_early and chance - place + self._go_on(chance, index + 1) <= 0:
+            return False
+        self._chance = chance
+        self._confidences.append(sure)
+        return True
+
+    def learn(self, round_: Round) -> None:
+        costs = self._planner.draft_costs
+        expected = costs.seconds(self._backlog) + (self._num_steps - 1) * costs.seconds(1)
+        costs.rescale(expected, round_.draft_seconds)
+        judged = (verdict.fate is Fate.ACCEPTED for verdict in round_.verdicts if verdict.drafted is not None)
+        for sure, accepted in zip(self._confidences, judged, strict=False):
+            self._planner.draft_odds.observe(sure, accepted)
+
+    def _go_on(self, chance: float, already: int) -> float:
+        return self._planner.draft_on(chance, already, self._sizes).worth
+
+
+class _Recent:
+    """A ratio of two sums in which older terms count less."""
+
+    def __init__(self, numerator: float, denominator: float, memory: float) -> None:
+        self._numerator = numerator
+        self._denominator = denominator
+        self._memory = memory
+
+    @property
+    def ratio(self) -> float:
+        return self._numerator / self._denominator
+
+    def add(self, numerator: float, denominator: float) -> None:
+        self._numerator = self._numerator * self._memory + numerator
+        self._denominator = self._denominator * self._memory + denominator

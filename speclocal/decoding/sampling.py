@@ -43,6 +43,11 @@ def distribution(logits: Logits, context: Sequence[int], params: SamplingParams)
     return Distribution(ids, weights / weights.sum())
 
 
+def confidence(logits: Logits) -> float:
+    """Return the probability of the likeliest token at temperature 1, before any filter."""
+    return 1 / float(np.exp(logits - logits.max()).sum())
+
+
 def _penalized(logits: Logits, context: Sequence[int], penalty: float) -> Logits:
     """Return a copy in which every token of `context` is less likely (Keskar et al. 2019, arXiv:1909.05858)."""
     seen = np.unique(np.asarray(context, dtype=np.int64))

@@ -7,8 +7,8 @@ Shapes: V is the size of a vocabulary, K the number of tokens a distribution can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -172,8 +172,28 @@ class Rule(Protocol):
         """Draw the target's own token."""
 
 
-Worth = Callable[[int, Distribution], bool]
-"""Asked by a drafter that pays for every token: is drafting token number `i` from `q` still worth it?"""
+class Worth(Protocol):
+    """Tells a drafter that pays for every token when to stop.
+
+    Asked before a token is drawn, never after: a token that is drawn is always judged, or its absence would say
+    something about it and bias what is emitted.
+    """
+
+    def drafting(self, index: int) -> bool:
+        """Return whether token number `index` of the draft is worth a step of the drafter."""
+
+    def keeping(self, index: int, logits: Logits) -> bool:
+        """Return whether that token, to be drawn from the drafter's `logits` [V], is worth a place in the pass."""
+
+
+class Always:
+    """Draft on, whatever it costs: the answer of every fixed draft length."""
+
+    def drafting(self, index: int) -> bool:
+        return True
+
+    def keeping(self, index: int, logits: Logits) -> bool:
+        return True
 
 
 class Drafter(Protocol):
@@ -188,18 +208,13 @@ class Drafter(Protocol):
         """Guess up to `size` tokens that follow `tokens`."""
 
 
-def always(_index: int, _q: Distribution) -> bool:
-    """Draft on, whatever it costs: the answer of every fixed draft length."""
-    return True
-
-
 @dataclass(frozen=True)
 class Plan:
     """Who drafts this round, how many tokens at most, and when to stop early."""
 
     drafter: Drafter
     size: int
-    worth: Worth = always
+    worth: Worth = field(default_factory=Always)
 
 
 class Planner(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from speclocal.errors import UsageError
+from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.llama.placement import Placement
@@ -20,6 +21,10 @@ from speclocal.text.template import Message, chat_prompt, raw_prompt
 
 FetchProgress = Callable[[str, int, int | None], None]
 """Called while a model is fetched: its name, bytes so far, bytes in all where known."""
+
+
+def ignore(*_: object) -> None:
+    """Be the progress nobody asked for."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +48,16 @@ def choose_models(target: str, draft: str, mode: Mode) -> Choice:
     return choice
 
 
-def open_session(choice: Choice, placement: Placement, progress: FetchProgress) -> Session:
+def open_session(
+    choice: Choice, placement: Placement, fetching: FetchProgress = ignore, measuring: CalibrationProgress = ignore
+) -> Session:
     """Fetch what is not on this disk, and load it."""
 
     def on_disk(spec: ModelSpec) -> ModelFile:
-        return ModelFile(spec.name, fetch(spec, partial(progress, spec.name)))
+        return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
 
     target = on_disk(choice.target)
-    return Session(target, on_disk(choice.draft) if choice.draft else None, placement)
+    return Session(target, on_disk(choice.draft) if choice.draft else None, placement, measuring)
 
 
 def prompt_tokens(session: Session, text: str, *, raw: bool) -> list[int]:

@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from speclocal.decoding.costs import PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
-from speclocal.decoding.planner import FixedPlanner
+from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner
 from speclocal.errors import ContextError, PairError, UsageError
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.llama.model import LlamaModel
@@ -26,6 +28,8 @@ from speclocal.llama.weights import Weights
 
 _FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
 """Draft lengths where none is asked for."""
+_AUTO_TAIL = 512
+"""How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,23 @@ class ModelFile:
 class Session:
     """A target and perhaps a draft model, with one context each. Use it as a context manager: it frees them."""
 
-    def __init__(self, target: ModelFile, draft: ModelFile | None, placement: Placement) -> None:
+    def __init__(
+        self,
+        target: ModelFile,
+        draft: ModelFile | None,
+        placement: Placement,
+        measuring: CalibrationProgress = lambda name, share: None,
+    ) -> None:
         """Load the weights and check that they fit each other.
 
+        measuring: told how far the measurement is that mode `auto` needs once per model and machine.
         Raises ModelError when a file cannot be loaded, PairError when the vocabularies differ.
         """
         self.notes: list[str] = []  # what a person should know, each said once
         self.target: LlamaModel | None = None
         self.draft: LlamaModel | None = None
-        self._lookup = LookupDrafter()
+        self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
+        self._measuring = measuring
         self._draft_weights: Weights | None = None
         self._target_weights = Weights(target.path, placement, target.name)
         try:
@@ -113,15 +125,14 @@ class Session:
         return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings)
 
     def mode_used(self, settings: ReplySettings) -> Mode:
-        """Return what a mode amounts to with these models."""
+        """Return what a mode amounts to with these models and settings."""
         assert self.target is not None, "open_context comes first"
         if not self.target.can_rollback:
             return Mode.OFF
-        if settings.mode is Mode.AUTO:
-            return Mode.DRAFT if self.draft else Mode.LOOKUP
-        if settings.mode is Mode.DRAFT and self.draft is None:
-            return Mode.LOOKUP
-        return settings.mode
+        wanted = settings.mode
+        if wanted is Mode.AUTO and settings.num_draft_tokens is not None:
+            wanted = Mode.DRAFT  # a fixed length leaves auto nothing to decide
+        return Mode.LOOKUP if wanted is Mode.DRAFT and self.draft is None else wanted
 
     def close(self) -> None:
         """Free contexts, then weights. Safe to call twice."""
@@ -133,11 +144,22 @@ class Session:
         mode = self.mode_used(settings)
         if mode is Mode.OFF:
             return FixedPlanner(NoDrafter(), 0)
+        if mode is Mode.AUTO:
+            self._auto = self._auto or self._auto_planner()
+            return self._auto
         size = settings.num_draft_tokens or _FIXED_LENGTH[mode]
         if mode is Mode.LOOKUP:
-            return FixedPlanner(self._lookup, size)
+            return FixedPlanner(LookupDrafter(), size)
         assert self.draft is not None
         return FixedPlanner(ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size)), size)
+
+    def _auto_planner(self) -> AutoPlanner:
+        costs = PassCosts(calibration_of(self._target_weights, self._measuring))
+        if self.draft is None:
+            return AutoPlanner(costs, LookupDrafter(min_match=1))
+        drafter = ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size), tail=_AUTO_TAIL)
+        draft_costs = PassCosts(calibration_of(self.draft.weights, self._measuring))
+        return AutoPlanner(costs, LookupDrafter(min_match=1), drafter, draft_costs)
 
 
 def _check_pair(target: Weights, draft: Weights) -> None:

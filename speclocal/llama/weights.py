@@ -29,6 +29,7 @@ class Weights:
         Raises ModelError with llama.cpp's own reason when it cannot be loaded or does not generate text.
         """
         _start_backend()
+        self.path = path
         self.name = name or path.name
         self.placement = placement
         params = llama_cpp.llama_model_default_params()
@@ -74,6 +75,12 @@ class Weights:
         buffer = ctypes.create_string_buffer(256)
         llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace")
+
+    @property
+    def machine(self) -> str:
+        """What computes the passes: the version of llama.cpp, its build and this processor's features."""
+        features = llama_cpp.llama_print_system_info().decode("utf-8", "replace")
+        return f"llama-cpp-python {llama_cpp.__version__}; {features.strip()}"
 
     def metadata(self, key: str) -> str | None:
         """Return a value of the file's header as text, None where it has no such key."""

@@ -148,7 +148,7 @@ def _answer(text: Callable[[], str], options: Options, view: "View") -> None:
     choice = choose_models(options.model, options.draft, options.mode)
     prompt = text()
     log.show(options.verbose)
-    with open_session(choice, placement, view.fetching) as session:
+    with open_session(choice, placement, view.fetching, view.measuring) as session:
         tokens = prompt_tokens(session, prompt, raw=options.raw)
         session.open_context(len(tokens), options.max_tokens, options.ctx)
         for note in session.notes:

@@ -53,6 +53,10 @@ class View:
             self.note(f"fetching {name}{f' ({words.size(total)})' if total else ''}; this happens once")
         self._live.show(f"fetching {name}: {words.size(done)}{of}", now=done == total)
 
+    def measuring(self, name: str, share: float) -> None:
+        """Show how far the measurement of a model is."""
+        self._live.show(f"measuring {name} on this machine, once: {share:.0%}", now=True)
+
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
         self._live.clear()

@@ -32,8 +32,12 @@ class LookupDrafter:
         match = self._index.longest_match()
         return match if match and match.length >= self.min_match else None
 
+    def copy(self, match: Match, size: int) -> list[int]:
+        """Return the `size` tokens that followed the earlier occurrence."""
+        return self._index.copy_from(match.end, size)
+
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
         match = self.match(tokens)
         if match is None or size <= 0:
             return Proposal()
-        return Proposal.copied(self._index.copy_from(match.end, size))
+        return Proposal.copied(self.copy(match, size))

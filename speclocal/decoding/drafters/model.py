@@ -7,55 +7,75 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclocal.decoding.loop import read
+from speclocal.decoding.loop import common_prefix, read
 from speclocal.decoding.sampling import PENALTY_WINDOW, distribution
-from speclocal.decoding.types import Distribution, Model, Proposal, Rule, SamplingParams, Worth
+from speclocal.decoding.types import Distribution, Logits, Model, Proposal, Rule, SamplingParams, Worth
 
 
 class ModelDrafter:
-    """Drafts with `model`, whose cache it keeps at a prefix of the text plus its own last guesses.
+    """Drafts with `model`, whose cache it keeps at a part of the text plus its own last guesses.
 
     num_shared: how many token ids, counted from 0, mean the same to drafter and target. The rest of the drafter's
     logits is never looked at, and a text with an id it lacks gets no draft.
+    tail: how many unread tokens it reads at most, the last ones of the text; None for all that fit its context.
+
+    Between rounds the cache holds the text from `_start` on as far as it was read, and behind that the last guesses.
     """
 
     name = "draft"
 
-    def __init__(self, model: Model, num_shared: int | None = None) -> None:
+    def __init__(self, model: Model, num_shared: int | None = None, tail: int | None = None) -> None:
         self.model = model
         self.num_shared = model.vocab_size if num_shared is None else num_shared
-        self._agreed = 0  # how many leading tokens of cache and text are known to be the same
+        self.tail = tail
+        self._start = 0
+        self._agreed = 0  # how many leading tokens of the cache are known to be those of the text
         self._readable = True
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._agreed = 0
         self._readable = max(tokens, default=0) < self.num_shared
 
+    def backlog(self, tokens: Sequence[int]) -> int:
+        """Return how many tokens will be read before the first guess."""
+        unread = len(tokens) - self._start - self._agree(tokens)
+        return unread if self.tail is None else min(unread, self.tail)
+
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
-        size = min(size, self.model.context_size - len(tokens) + 1)
-        if size <= 0 or not self._catch_up(tokens):
+        self._readable = self._readable and tokens[-1] < self.num_shared
+        if size <= 0 or not self._readable or not worth.drafting(0):
             return Proposal()
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
         distributions: list[Distribution] = []
-        unread = tokens[-1]
-        for i in range(size):
-            logits = self.model.forward([unread], 1)[0, : self.num_shared]
+        logits = self._catch_up(tokens)
+        while worth.keeping(len(drafted), logits):
             q = distribution(logits, context, params)
-            if not worth(i, q):
-                break
-            unread = rule.draft(q, len(tokens) + i, len(tokens))
-            context.append(unread)
-            drafted.append(unread)
+            token = rule.draft(q, len(tokens) + len(drafted), len(tokens))
+            context.append(token)
+            drafted.append(token)
             distributions.append(q)
+            full = len(drafted) == size or len(self.model.cached) == self.model.context_size
+            if full or not worth.drafting(len(drafted)):
+                break
+            logits = self.model.forward([token], 1)[0, : self.num_shared]
         return Proposal(tuple(drafted), tuple(distributions))
 
-    def _catch_up(self, tokens: Sequence[int]) -> bool:
-        """Bring the model's cache to all of `tokens` but the last; return False where an id is not shared."""
-        if not self._readable or tokens[-1] >= self.num_shared:
-            self._readable = False
-            return False
-        for _ in read(self.model, tokens[:-1], self._agreed):
+    def _agree(self, tokens: Sequence[int]) -> int:
+        """Return how much of the cache can stay. The last token of the text is always read anew, for its logits."""
+        text = tokens[self._start : len(tokens) - 1]
+        self._agreed = common_prefix(self.model.cached, text, min(self._agreed, len(text)))
+        return self._agreed
+
+    def _catch_up(self, tokens: Sequence[int]) -> Logits:
+        """Read what is unread of the text, or its tail, and return the logits after its last token: [num_shared]."""
+        agreed = self._agree(tokens)
+        text = tokens[self._start :]
+        if len(text) > self.model.context_size or (self.tail is not None and len(text) - agreed > self.tail):
+            self._start = max(0, len(tokens) - (self.tail or self.model.context_size // 2))
+            text, agreed = tokens[self._start :], 0
+        last_pass = max(agreed, len(text) - self.model.max_pass)
+        for _ in read(self.model, text[:last_pass], agreed):
             pass
-        self._agreed = len(tokens) - 1
-        return True
+        self._agreed = len(text)
+        return self.model.forward(text[last_pass:], 1)[0, : self.num_shared]

@@ -1,0 +1,162 @@
+"""What a pass over n tokens costs here: the measured pass-cost curve, and which widths compute the same bits.
+
+Knows models through their protocol and a clock, not machines or files.
+
+Textbooks take a pass over g + 1 tokens to cost what a pass over one costs. Real curves rise, with steps where kernels
+switch, and decide whether a draft pays. Passes of different widths can also differ in the bits of their logits: the
+exact widths are those that compute what one-token passes compute.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from speclocal.decoding.types import Logits, Model
+
+NARROW = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
+"""The widths that are measured and checked for exactness: dense, since kernels switch at few rows."""
+WIDE = (64, 32, 24, 17, 16)
+"""The widths that are measured once, while they fill the cache for the check."""
+DEEP = 512
+"""Tokens in the cache at the second check: llama.cpp's attention changes its order of summation about here."""
+TEXT_LENGTH = DEEP + max(NARROW)
+"""Tokens that a calibration reads."""
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """The widths whose passes gave the bits of one-token passes, while the cache held no more than `depth` tokens."""
+
+    depth: int
+    widths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was measured of one model on this machine.
+
+    seconds: by pass width, at a short context. read_seconds: per token when a long text is read.
+    exact: by rising depth; what holds at the last one is taken to hold beyond it.
+    """
+
+    seconds: Mapping[int, float]
+    read_seconds: float
+    exact: tuple[Exactness, ...]
+
+    def exact_widths(self, depth: int) -> tuple[int, ...]:
+        """Return the exact widths of a pass that leaves `depth` tokens in the cache."""
+        return next((found.widths for found in self.exact if depth <= found.depth), self.exact[-1].widths)
+
+
+class PassCosts:
+    """The seconds of a pass by its width: a calibration, corrected by every pass that is really run.
+
+    Two corrections multiply the curve: one for all widths (a machine that slows down, a context that grows) and one
+    for each width (a measurement that was off). Both move a little way toward every observation.
+    """
+
+    _STEP = 0.1
+    _OUTLIER = 1.5  # a pass that another program disturbed counts as no more than this many times too slow
+
+    def __init__(self, calibration: Calibration) -> None:
+        measured = sorted(calibration.seconds)
+        self.widest = measured[-1]
+        self._by_width = np.interp(
+            range(self.widest + 1), [0, *measured], [0.0, *(calibration.seconds[width] for width in measured)]
+        ).tolist()
+        self._per_token = calibration.read_seconds
+
+    def seconds(self, width: int) -> float:
+        """Return the expected seconds of a pass over `width` tokens, or of reading a longer text."""
+        if width <= self.widest:
+            return float(self._by_width[width])
+        return max(float(self._by_width[-1]), width * self._per_token)
+
+    def observe(self, width: int, seconds: float) -> None:
+        """Learn from a pass that took `seconds`."""
+        step = self.rescale(self.seconds(width), seconds)
+        if width <= self.widest:
+            self._by_width[width] *= step
+
+    def rescale(self, expected: float, seconds: float) -> float:
+        """Learn from passes that were expected to take `expected` seconds; return the factor of the correction."""
+        if expected <= 0 or seconds <= 0:
+            return 1.0
+        error = min(max(seconds / expected, 1 / self._OUTLIER), self._OUTLIER)
+        step = float(error**self._STEP)
+        self._by_width = [known * step for known in self._by_width]
+        self._per_token *= step
+        return step
+
+
+def calibrate(model: Model, text: Sequence[int], clock: Callable[[], float]) -> Generator[float, None, Calibration]:
+    """Measure a model: yield the share that is done, return what was found. Leaves the cache empty.
+
+    text: TEXT_LENGTH token ids of ordinary text.
+    """
+    probe = _Probe(model, text, clock)
+    probe.warm_up()
+    num_steps = len(WIDE) + 3
+    for done, width in enumerate(WIDE, start=1):  # these also fill the cache for the first comparison
+        probe.run(width)
+        yield done / num_steps
+    shallow = probe.compare(NARROW)
+    yield (num_steps - 2) / num_steps
+    read_seconds = probe.read_to(DEEP)
+    yield (num_steps - 1) / num_steps
+    deep = probe.compare(shallow.widths)
+    model.rollback(0)
+    yield 1.0
+    return Calibration(probe.curve(), read_seconds, (shallow, deep))
+
+
+class _Probe:
+    """Runs passes over the next tokens of a text and keeps their seconds, by width."""
+
+    def __init__(self, model: Model, text: Sequence[int], clock: Callable[[], float]) -> None:
+        self.model = model
+        self.text = text
+        self.clock = clock
+        self.seconds: dict[int, list[float]] = {}
+
+    def warm_up(self) -> None:
+        """Pay for what only the first passes cost: buffers, and pages of the file."""
+        self.model.rollback(0)
+        for width in (WIDE[0], 1):
+            self.run(width)
+        self.model.rollback(0)
+        self.seconds.clear()
+
+    def run(self, width: int) -> Logits:
+        start = len(self.model.cached)
+        began = self.clock()
+        logits = self.model.forward(self.text[start : start + width], width)
+        self.seconds.setdefault(width, []).append(self.clock() - began)
+        return logits
+
+    def curve(self) -> dict[int, float]:
+        """Return the median seconds of every width, and no more than so many passes over one token take."""
+        medians = {width: statistics.median(taken) for width, taken in sorted(self.seconds.items())}
+        return {width: min(seconds, width * medians[1]) for width, seconds in medians.items()}
+
+    def read_to(self, length: int) -> float:
+        """Read on until the cache holds `length` tokens; return the seconds per token."""
+        start, began = len(self.model.cached), self.clock()
+        while (held := len(self.model.cached)) < length:
+            self.model.forward(self.text[held : min(length, held + self.model.max_pass)], 0)
+        return (self.clock() - began) / (length - start)
+
+    def compare(self, widths: Sequence[int]) -> Exactness:
+        """Run a pass of every width from here, and compare its logits with those of one-token passes, bit by bit."""
+        start = len(self.model.cached)
+        alone = [self.run(1)[0].copy() for _ in range(max(widths))]
+        exact = []
+        for width in widths:
+            self.model.rollback(start)
+            if all(map(np.array_equal, self.run(width), alone)):
+                exact.append(width)
+        return Exactness(start + max(widths), tuple(exact))
