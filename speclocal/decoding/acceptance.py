@@ -91,5 +91,6 @@ class CoupledRule:
         """
         if p.ids.size == 1:
             return int(p.ids[0])
-        times = -np.log(uniforms(self.seed, Use.NOISE, position, p.ids)) / p.probs
+        with np.errstate(over="ignore"):  # the time of a hardly possible token may be infinite
+            times = -np.log(uniforms(self.seed, Use.NOISE, position, p.ids)) / p.probs
         return int(p.ids[times.argmin()])

@@ -74,8 +74,11 @@ def decode(
                 if finish := ends(verdict.token):
                     break
             tokens.extend(verdict.token for verdict in verdicts)
-        finally:
-            target.rollback(len(tokens) - 1)
+        except BaseException:
+            if target.can_rollback:  # else the next `read` empties the cache
+                target.rollback(len(tokens) - 1)
+            raise
+        target.rollback(len(tokens) - 1)
 
         budget -= len(verdicts)
         if not finish and budget == 0:

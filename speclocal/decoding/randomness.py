@@ -28,7 +28,7 @@ class Use(IntEnum):
 def uniform(seed: int, use: Use, position: int, start: int = 0) -> float:
     """Return one number in (0, 1) for this key."""
     key = _key(seed, use, position, start)
-    return float(_to_unit(_scramble(np.array([key], dtype=np.uint64)))[0])
+    return ((_scramble_int(key) >> 12) + 0.5) * 2.0**-52
 
 
 def uniforms(seed: int, use: Use, position: int, ids: Ids) -> Floats:
@@ -60,5 +60,5 @@ def _scramble(x: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tupl
 
 
 def _to_unit(bits: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Floats:
-    """Map 64 random bits to the middle of one of 2^53 equal slices of (0, 1): never 0, never 1."""
-    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Map 64 random bits to the middle of one of 2^52 equal slices of (0, 1): never 0, never 1."""
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

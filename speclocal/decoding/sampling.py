@@ -64,13 +64,12 @@ def _candidates(logits: Logits, best: float, params: SamplingParams) -> tuple[Id
         with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, as it should
             return np.exp((logits[ids].astype(np.float64) - best) / params.temperature)
 
-    num_tokens = logits.size
-    limit = params.top_k or num_tokens
+    limit = min(params.top_k or logits.size, logits.size)
+    left = _all_ids(limit) if limit == logits.size else np.sort(_largest(logits, limit))
+    weights = weigh(left)
     if params.top_p == 1:
-        ids = np.sort(_largest(logits, limit))
-        return ids, weigh(ids)
-
-    total = float(weigh(_largest(logits, limit)).sum())
+        return left, weights
+    total = float(weights.sum())
     size = min(limit, 64)
     while True:  # look at few tokens first: they nearly always hold the mass, and sorting all of them is slow
         ids = _largest(logits, size)
@@ -85,13 +84,11 @@ def _candidates(logits: Logits, best: float, params: SamplingParams) -> tuple[Id
 
 
 def _largest(logits: Logits, k: int) -> Ids:
-    """Return the ids of the k largest logits: largest first, or ascending by id when that is all of them.
+    """Return the ids of the k largest logits, largest first.
 
     The maximum of a block is one of the logits, so k blocks with maxima at or above a floor hold k logits at or above
     it: the k-th largest block maximum bounds the k-th largest logit from below, and few logits need to be sorted.
     """
-    if k >= logits.size:
-        return _all_ids(logits.size)
     num_columns = logits.size // 64
     if num_columns < k:
         candidates = _all_ids(logits.size)

@@ -38,7 +38,7 @@ class SamplingParams:
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 <= self.top_p <= 1, "between 0 and 1"),
             ("min_p", 0 <= self.min_p <= 1, "between 0 and 1"),
-            ("repeat_penalty", 0 < self.repeat_penalty < float("inf"), "more than 0"),
+            ("repeat_penalty", 0.01 <= self.repeat_penalty <= 100, "between 0.01 and 100"),
         ):
             if not valid:
                 raise UsageError(f"{name} is {getattr(self, name)}", f"give a value that is {wanted}")

@@ -30,25 +30,24 @@ class ModelDrafter:
         self.tail = tail
         self._start = 0
         self._agreed = 0  # how many leading tokens of the cache are known to be those of the text
-        self._readable = True
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._agreed = 0
-        self._readable = max(tokens, default=0) < self.num_shared
+        if self._agree(tokens) == 0:
+            self._start = 0
 
     def backlog(self, tokens: Sequence[int]) -> int:
         """Return how many tokens will be read before the first guess."""
-        unread = len(tokens) - self._start - self._agree(tokens)
-        return unread if self.tail is None else min(unread, self.tail)
+        return len(tokens) - sum(self._reading(tokens))
 
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
-        self._readable = self._readable and tokens[-1] < self.num_shared
-        if size <= 0 or not self._readable or not worth.drafting(0):
+        start, agreed = self._reading(tokens)
+        if size <= 0 or max(tokens[start + agreed :]) >= self.num_shared or not worth.drafting(0):
             return Proposal()
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
         distributions: list[Distribution] = []
-        logits = self._catch_up(tokens)
+        logits = self._catch_up(tokens, start, agreed)
         while worth.keeping(len(drafted), logits):
             q = distribution(logits, context, params)
             token = rule.draft(q, len(tokens) + len(drafted), len(tokens))
@@ -67,15 +66,20 @@ class ModelDrafter:
         self._agreed = common_prefix(self.model.cached, text, min(self._agreed, len(text)))
         return self._agreed
 
-    def _catch_up(self, tokens: Sequence[int]) -> Logits:
-        """Read what is unread of the text, or its tail, and return the logits after its last token: [num_shared]."""
-        agreed = self._agree(tokens)
-        text = tokens[self._start :]
-        if len(text) > self.model.context_size or (self.tail is not None and len(text) - agreed > self.tail):
-            self._start = max(0, len(tokens) - (self.tail or self.model.context_size // 2))
-            text, agreed = tokens[self._start :], 0
+    def _reading(self, tokens: Sequence[int]) -> tuple[int, int]:
+        """Return where in the text the cache should begin, and how much of it is there."""
+        agreed, length = self._agree(tokens), len(tokens) - self._start
+        fits = length <= self.model.context_size
+        if fits and (self.tail is None or length - agreed <= self.tail):
+            return self._start, agreed
+        half = max(1, self.model.context_size // 2)  # leaves room to go on
+        return max(0, len(tokens) - min(self.tail or half, half)), 0
+
+    def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
+        """Read the text from `start + agreed` on, and return the logits after its last token: [num_shared]."""
+        text = tokens[start:]
         last_pass = max(agreed, len(text) - self.model.max_pass)
         for _ in read(self.model, text[:last_pass], agreed):
             pass
-        self._agreed = len(text)
+        self._start, self._agreed = start, len(text)
         return self.model.forward(text[last_pass:], 1)[0, : self.num_shared]

@@ -96,7 +96,6 @@ class SuffixAutomaton:
             return child
         split = self._add_state(self._length[parent] + 1, self._next[child].copy())
         self._link[split] = self._link[child]
-        self._latest[split] = self._latest[child]
         self._count[split] = self._count[child]
         self._link[child] = split
         while parent >= 0 and self._next[parent].get(token) == child:
