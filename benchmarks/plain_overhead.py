@@ -55,7 +55,7 @@ def main() -> None:
     choice = choose_models(args.model, "", Mode.OFF)
     with open_session(choice, Placement.choose()) as session:
         prompt = prompt_tokens(session, PROMPT, raw=False)
-        session.open_context(len(prompt), args.tokens)
+        session.open_context(len(prompt), ReplySettings(mode=Mode.OFF, max_tokens=args.tokens))
         assert session.target is not None
         session.vocab.is_end = lambda token: False  # type: ignore[method-assign]  # both sides write every token
         settings = ReplySettings(

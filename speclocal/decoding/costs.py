@@ -10,7 +10,7 @@ exact widths are those that compute what one-token passes compute.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,14 @@ class Exactness:
 
 
 @dataclass(frozen=True)
+class Speeds:
+    """The seconds per token of reading a long text and of writing token by token."""
+
+    read_seconds: float
+    token_seconds: float
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What was measured of one model on this machine.
 
@@ -46,6 +54,10 @@ class Calibration:
     seconds: Mapping[int, float]
     read_seconds: float
     exact: tuple[Exactness, ...]
+
+    @property
+    def speeds(self) -> Speeds:
+        return Speeds(self.read_seconds, self.seconds[1])
 
     def exact_widths(self, depth: int) -> tuple[int, ...]:
         """Return the exact widths of a pass that leaves `depth` tokens in the cache."""
@@ -93,25 +105,38 @@ class PassCosts:
         return step
 
 
-def calibrate(model: Model, text: Sequence[int], clock: Callable[[], float]) -> Generator[float, None, Calibration]:
-    """Measure a model: yield the share that is done, return what was found. Leaves the cache empty.
+def calibrate(
+    model: Model, text: Sequence[int], clock: Callable[[], float], progress: Callable[[float], None]
+) -> Calibration:
+    """Measure a model. Leaves the cache empty.
 
-    text: TEXT_LENGTH token ids of ordinary text.
+    text: TEXT_LENGTH token ids of ordinary text. progress: told the share that is done, now and then.
     """
     probe = _Probe(model, text, clock)
     probe.warm_up()
     num_steps = len(WIDE) + 3
     for done, width in enumerate(WIDE, start=1):  # these also fill the cache for the first comparison
         probe.run(width)
-        yield done / num_steps
+        progress(done / num_steps)
     shallow = probe.compare(NARROW)
-    yield (num_steps - 2) / num_steps
+    progress((num_steps - 2) / num_steps)
     read_seconds = probe.read_to(DEEP)
-    yield (num_steps - 1) / num_steps
+    progress((num_steps - 1) / num_steps)
     deep = probe.compare(shallow.widths)
+    progress(1.0)
     model.rollback(0)
-    yield 1.0
     return Calibration(probe.curve(), read_seconds, (shallow, deep))
+
+
+def measure_speeds(model: Model, text: Sequence[int], clock: Callable[[], float]) -> Speeds:
+    """Measure only how fast a model reads and writes. Leaves the cache empty."""
+    probe = _Probe(model, text, clock)
+    probe.warm_up()
+    read_seconds = probe.read_to(DEEP)
+    for _ in range(8):
+        probe.run(1)
+    model.rollback(0)
+    return Speeds(read_seconds, probe.curve()[1])
 
 
 class _Probe:

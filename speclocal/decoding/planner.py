@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from speclocal.decoding.costs import PassCosts
+from speclocal.decoding.costs import NARROW, PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
@@ -23,6 +23,7 @@ from speclocal.decoding.odds import DraftOdds, LookupOdds
 from speclocal.decoding.sampling import confidence
 from speclocal.decoding.types import Drafter, Fate, Logits, Plan, Round
 
+_LONGEST = 63  # tokens of a draft
 _NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
 
 
@@ -114,7 +115,7 @@ class AutoPlanner:
         self._num_emitted = 0
 
     def plan(self, tokens: Sequence[int], limit: int) -> Plan:
-        sizes = self._sizes(len(tokens), min(limit, self.costs.widest - 1))
+        sizes = self._sizes(len(tokens), min(limit, _LONGEST))
         copying = self._best_copy(tokens, sizes)
         self._drafting = self._best_draft(tokens, sizes, copying) if self.draft and sizes else None
         if self._drafting:
@@ -159,7 +160,8 @@ class AutoPlanner:
         """Return the draft lengths that are allowed, ascending."""
         if self.exact_widths is None:
             return range(1, limit + 1)
-        return [width - 1 for width in self.exact_widths(length + limit) if 1 < width <= limit + 1]
+        allowed = self.exact_widths(length + max(NARROW))
+        return [width - 1 for width in allowed if 1 < width <= limit + 1]
 
     def _best_copy(self, tokens: Sequence[int], sizes: Sequence[int]) -> Option:
         self._match = match = self.lookup.match(tokens)

@@ -9,14 +9,17 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speclocal.decoding.costs import TEXT_LENGTH, Calibration, Exactness, calibrate
+from speclocal.decoding.costs import TEXT_LENGTH, Calibration, Exactness, Speeds, calibrate, measure_speeds
 from speclocal.llama.model import LlamaModel
-from speclocal.llama.weights import Weights
+from speclocal.llama.placement import Placement
+from speclocal.llama.weights import Weights, machine
 from speclocal.models.files import cache_dir
 
 CalibrationProgress = Callable[[str, float], None]
@@ -31,67 +34,94 @@ _TEXT = (
 
 
 def calibration_of(weights: Weights, progress: CalibrationProgress, *, anew: bool = False) -> Calibration:
-    """Return the calibration of a model in its current placement, measured now if it is not on disk or with `anew`."""
-    key = _key(weights)
-    path = cache_dir() / "calibrations" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.json"
-    if not anew and (known := _load(path, key)):
+    """Return the calibration of a model as it is placed, measured now if it is not on disk or with `anew`."""
+    if not anew and (known := known_calibration(weights.path, weights.placement)):
         return known
-    measured = _measure(weights, progress)
-    _save(path, key, measured)
+    with _measurable(weights) as (model, text):
+        measured = calibrate(model, text, time.perf_counter, partial(progress, weights.name))
+    _save("calibration", weights.path, weights.placement, measured)
     return measured
 
 
-def _measure(weights: Weights, progress: CalibrationProgress) -> Calibration:
+def known_calibration(path: Path, placement: Placement) -> Calibration | None:
+    """Return the calibration on disk; None where there is none, or it is damaged or of something else."""
+    found = _load("calibration", path, placement)
+    try:
+        return found and Calibration(
+            {int(width): float(seconds) for width, seconds in found["seconds"].items()},
+            float(found["read_seconds"]),
+            tuple(Exactness(int(each["depth"]), tuple(map(int, each["widths"]))) for each in found["exact"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def speeds_of(weights: Weights, progress: CalibrationProgress) -> Speeds:
+    """Return how fast a model reads and writes as it is placed, measured now if it is not on disk."""
+    if known := known_speeds(weights.path, weights.placement):
+        return known
+    progress(weights.name, 0.0)
+    with _measurable(weights) as (model, text):
+        measured = measure_speeds(model, text, time.perf_counter)
+    progress(weights.name, 1.0)
+    _save("speeds", weights.path, weights.placement, measured)
+    return measured
+
+
+def known_speeds(path: Path, placement: Placement) -> Speeds | None:
+    """Return the speeds on disk, from a whole calibration where there is one."""
+    if calibration := known_calibration(path, placement):
+        return calibration.speeds
+    found = _load("speeds", path, placement)
+    try:
+        return found and Speeds(float(found["read_seconds"]), float(found["token_seconds"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _measurable(weights: Weights) -> Iterator[tuple[LlamaModel, list[int]]]:
+    """Give a context of its own to a measurement, and the text it reads."""
     tokens = weights.vocab.tokenize(_TEXT)
-    text = (tokens * (TEXT_LENGTH // len(tokens) + 1))[:TEXT_LENGTH]
     model = LlamaModel(weights, TEXT_LENGTH)
     try:
-        steps = calibrate(model, text, time.perf_counter)
-        while True:
-            try:
-                progress(weights.name, next(steps))
-            except StopIteration as done:
-                measured: Calibration = done.value
-                return measured
+        yield model, (tokens * (TEXT_LENGTH // len(tokens) + 1))[:TEXT_LENGTH]
     finally:
         model.close()
 
 
-def _key(weights: Weights) -> dict[str, Any]:
+def _key(path: Path, placement: Placement) -> dict[str, Any]:
     """Return everything a measurement depends on."""
-    file = weights.path.stat()
+    file = path.stat()
     return {
         "format": _FORMAT,
-        "file": str(weights.path.resolve()),
+        "file": str(path.resolve()),
         "size": file.st_size,
         "changed": file.st_mtime_ns,
-        "placement": asdict(weights.placement),
-        "machine": weights.machine,
+        "placement": asdict(placement),
+        "machine": machine(),
     }
 
 
-def _load(path: Path, key: dict[str, Any]) -> Calibration | None:
-    """Return a stored calibration; None where there is none, or it is damaged or of something else."""
+def _place(kind: str, key: dict[str, Any]) -> Path:
+    return cache_dir() / "measured" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.{kind}.json"
+
+
+def _load(kind: str, path: Path, placement: Placement) -> Any:
+    key = _key(path, placement)
     try:
-        stored = json.loads(path.read_text())
-        if stored["key"] != key:
-            return None
-        found = stored["calibration"]
-        return Calibration(
-            {int(width): float(seconds) for width, seconds in found["seconds"].items()},
-            float(found["read_seconds"]),
-            tuple(Exactness(int(e["depth"]), tuple(map(int, e["widths"]))) for e in found["exact"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stored = json.loads(_place(kind, key).read_text())
+        return stored[kind] if stored["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _save(path: Path, key: dict[str, Any], measured: Calibration) -> None:
-    """Store a calibration, whole or not at all. A cache that cannot be written costs time, not the reply."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps({"key": key, "calibration": asdict(measured)}, indent=1))
-        scratch.replace(path)
-    except OSError:
-        pass
+def _save(kind: str, path: Path, placement: Placement, measured: Calibration | Speeds) -> None:
+    """Store a measurement, whole or not at all. A cache that cannot be written costs time, not the reply."""
+    key = _key(path, placement)
+    place = _place(kind, key)
+    scratch = place.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(json.dumps({"key": key, kind: asdict(measured)}, indent=1))
+        scratch.replace(place)

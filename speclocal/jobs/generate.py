@@ -13,6 +13,7 @@ from speclocal.errors import UsageError
 from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.session import ModelFile, Session
+from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.models.catalog import ModelSpec, load_catalog
 from speclocal.models.references import resolve
@@ -49,7 +50,11 @@ def choose_models(target: str, draft: str, mode: Mode) -> Choice:
 
 
 def open_session(
-    choice: Choice, placement: Placement, fetching: FetchProgress = ignore, measuring: CalibrationProgress = ignore
+    choice: Choice,
+    placement: Placement,
+    fetching: FetchProgress = ignore,
+    measuring: CalibrationProgress = ignore,
+    layout: Layout | None = None,
 ) -> Session:
     """Fetch what is not on this disk, and load it."""
 
@@ -57,7 +62,7 @@ def open_session(
         return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
 
     target = on_disk(choice.target)
-    return Session(target, on_disk(choice.draft) if choice.draft else None, placement, measuring)
+    return Session(target, on_disk(choice.draft) if choice.draft else None, placement, measuring, layout)
 
 
 def prompt_tokens(session: Session, text: str, *, raw: bool) -> list[int]:

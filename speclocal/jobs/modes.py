@@ -1,4 +1,4 @@
-"""The drafting modes by name.
+"""The choices of a job by name.
 
 Knows words only, so that the command line can offer them without loading anything.
 """
@@ -15,3 +15,11 @@ class Mode(StrEnum):
     OFF = "off"
     LOOKUP = "lookup"
     DRAFT = "draft"
+
+
+class LayoutChoice(StrEnum):
+    """How weights lie in a CPU's memory; auto takes what is fastest for the job, where that is known."""
+
+    AUTO = "auto"
+    FILE = "file"
+    REPACKED = "repacked"

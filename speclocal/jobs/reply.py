@@ -30,13 +30,16 @@ class ReplySettings:
     params: SamplingParams = field(default_factory=SamplingParams)
     seed: int | None = None  # None: a new one for every reply
     stops: tuple[str, ...] = ()
+    strict: bool = False  # only passes whose bits are those of one-token passes
 
     def __post_init__(self) -> None:
         if self.num_draft_tokens is not None and not 1 <= self.num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise UsageError(
                 f"a draft of {self.num_draft_tokens} tokens", f"give a number from 1 to {MAX_DRAFT_TOKENS}"
             )
-        TextStream(self.stops)
+        if self.strict and self.num_draft_tokens is not None:
+            raise UsageError("`--strict` chooses the draft lengths itself", "leave out `-g`, or `--strict`")
+        TextStream(self.stops)  # checks them
 
     def rule(self) -> Rule:
         """Return the coupled rule for a given seed (same text in every mode), else the ratio rule (fastest)."""

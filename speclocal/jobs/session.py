@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from speclocal.decoding.costs import PassCosts
+from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
@@ -19,8 +19,11 @@ from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner
 from speclocal.errors import ContextError, PairError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.layouts import open_reader, writing_layout
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply, ReplySettings
+from speclocal.llama.formats import Layout
+from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab, first_difference
@@ -41,7 +44,7 @@ class ModelFile:
 
 
 class Session:
-    """A target and perhaps a draft model, with one context each. Use it as a context manager: it frees them."""
+    """A target and perhaps a draft model, with their contexts. Use it as a context manager: it frees them."""
 
     def __init__(
         self,
@@ -49,19 +52,24 @@ class Session:
         draft: ModelFile | None,
         placement: Placement,
         measuring: CalibrationProgress = lambda name, share: None,
+        layout: Layout | None = None,
     ) -> None:
         """Load the weights and check that they fit each other.
 
-        measuring: told how far the measurement is that mode `auto` needs once per model and machine.
+        measuring: told how far the measurements are that mode `auto` needs once per model and machine.
+        layout: of the weights; None takes what is fastest where that is known.
         Raises ModelError when a file cannot be loaded, PairError when the vocabularies differ.
         """
         self.notes: list[str] = []  # what a person should know, each said once
-        self.target: LlamaModel | None = None
+        self.target: LlamaModel | TwoLayouts | None = None
         self.draft: LlamaModel | None = None
-        self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
         self._measuring = measuring
+        self._layout = layout
+        self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
+        self._reader: Weights | None = None
         self._draft_weights: Weights | None = None
-        self._target_weights = Weights(target.path, placement, target.name)
+        target_placement = placement.in_layout(layout or writing_layout(target.path, placement))
+        self._target_weights = Weights(target.path, target_placement, target.name)
         try:
             if draft is not None:
                 same = draft.path == target.path
@@ -87,30 +95,34 @@ class Session:
     def trained_context(self) -> int:
         return self._target_weights.trained_context
 
-    def open_context(self, prompt_tokens: int, max_tokens: int, asked: int | None = None) -> None:
+    def open_context(self, num_prompt_tokens: int, settings: ReplySettings, asked: int | None = None) -> None:
         """Create the contexts, large enough for a prompt and its reply or as large as `asked`.
 
         Raises ContextError when the prompt does not fit.
         """
         trained = self.trained_context
-        size = asked or min(prompt_tokens + max_tokens, trained)
+        size = asked or min(num_prompt_tokens + settings.max_tokens, trained)
         if size > trained:
             self.notes.append(f"a context of {size} tokens is more than the {trained} the model was trained on")
-        if prompt_tokens > size:
+        if num_prompt_tokens > size:
             raise ContextError(
-                f"the prompt has {prompt_tokens} tokens; the context of `{self._target_weights.name}` holds {size}",
-                f"give a `--ctx` of at least {prompt_tokens + 1}" if prompt_tokens < trained else "shorten the input",
+                f"the prompt has {num_prompt_tokens} tokens; the context of `{self._target_weights.name}` holds {size}",
+                f"give a `--ctx` of at least {num_prompt_tokens + 1}"
+                if num_prompt_tokens < trained
+                else "shorten the input",
             )
-        self.target = LlamaModel(self._target_weights, size)
-        if self._draft_weights is not None and self.target.can_rollback:
-            draft = LlamaModel(self._draft_weights, min(size, self._draft_weights.trained_context))
-            if draft.can_rollback:
-                self.draft = draft
-            else:
-                self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
-                draft.close()
-        if not self.target.can_rollback:
+        self.target = writer = LlamaModel(self._target_weights, size)
+        if self._layout is None and writer.can_rollback:
+            may_measure = settings.mode is Mode.AUTO
+            self._reader = open_reader(
+                self._target_weights, num_prompt_tokens, self._measuring if may_measure else None
+            )
+        if self._reader is not None:
+            self.target = TwoLayouts(writer, LlamaModel(self._reader, size))
+        if not writer.can_rollback:
             self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
+        elif self._draft_weights is not None:
+            self._open_draft(self._draft_weights, size)
 
     def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
         """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused."""
@@ -136,30 +148,54 @@ class Session:
 
     def close(self) -> None:
         """Free contexts, then weights. Safe to call twice."""
-        for owner in (self.draft, self.target, self._draft_weights, self._target_weights):
+        for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights):
             if owner is not None:
                 owner.close()
+
+    def _open_draft(self, weights: Weights, size: int) -> None:
+        draft = LlamaModel(weights, min(size, weights.trained_context))
+        if draft.can_rollback:
+            self.draft = draft
+        else:
+            self.notes.append(f"`{weights.name}` cannot draft: its cache cannot drop tokens")
+            draft.close()
 
     def _planner(self, settings: ReplySettings) -> Planner:
         mode = self.mode_used(settings)
         if mode is Mode.OFF:
             return FixedPlanner(NoDrafter(), 0)
+        if settings.strict:
+            return self._strict_planner(mode)
         if mode is Mode.AUTO:
-            self._auto = self._auto or self._auto_planner()
+            self._auto = self._auto or self._auto_planner(calibration_of(self._target_weights, self._measuring))
             return self._auto
         size = settings.num_draft_tokens or _FIXED_LENGTH[mode]
-        if mode is Mode.LOOKUP:
-            return FixedPlanner(LookupDrafter(), size)
-        assert self.draft is not None
-        return FixedPlanner(ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size)), size)
+        return FixedPlanner(LookupDrafter() if mode is Mode.LOOKUP else self._model_drafter(), size)
 
-    def _auto_planner(self) -> AutoPlanner:
-        costs = PassCosts(calibration_of(self._target_weights, self._measuring))
-        if self.draft is None:
-            return AutoPlanner(costs, LookupDrafter(min_match=1))
-        drafter = ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size), tail=_AUTO_TAIL)
+    def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
+        costs, lookup = PassCosts(calibration), LookupDrafter(min_match=1)
+        if self.draft is None or not with_draft:
+            return AutoPlanner(costs, lookup)
         draft_costs = PassCosts(calibration_of(self.draft.weights, self._measuring))
-        return AutoPlanner(costs, LookupDrafter(min_match=1), drafter, draft_costs)
+        return AutoPlanner(costs, lookup, self._model_drafter(_AUTO_TAIL), draft_costs)
+
+    def _strict_planner(self, mode: Mode) -> Planner:
+        """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""
+        calibration = calibration_of(self._target_weights, self._measuring)
+        shallow, deep = calibration.exact
+        if deep.widths == (1,):
+            until = f"past {shallow.depth} tokens of context, " if len(shallow.widths) > 1 else ""
+            self.notes.append(
+                f"strict: {until}no pass over several tokens computes the bits of one-token passes here, so decoding "
+                "is plain there; `--kv-type bf16` can change that"
+            )
+        planner = self._auto_planner(calibration, with_draft=mode is not Mode.LOOKUP)
+        planner.exact_widths = calibration.exact_widths
+        return planner
+
+    def _model_drafter(self, tail: int | None = None) -> ModelDrafter:
+        assert self.draft is not None
+        return ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size), tail)
 
 
 def _check_pair(target: Weights, draft: Weights) -> None:

@@ -6,6 +6,7 @@ refused before the call.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError
 from speclocal.llama import log
+from speclocal.llama.formats import KvType
 from speclocal.llama.weights import Weights
 
 PASS_TOKENS = 512
@@ -22,6 +24,12 @@ PASS_TOKENS = 512
 PASS_ROWS = 128
 """Most rows of logits from one pass, and so the longest draft + 1. Memory for logits grows with this alone."""
 
+_KV_TYPES = {
+    KvType.F16: llama_cpp.GGML_TYPE_F16,
+    KvType.BF16: 30,  # GGML_TYPE_BF16, which the bindings do not name
+    KvType.F32: llama_cpp.GGML_TYPE_F32,
+    KvType.Q8_0: llama_cpp.GGML_TYPE_Q8_0,
+}
 _OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
 
 
@@ -101,6 +109,19 @@ class LlamaModel:
             self._drop_from(length)
             del self._cached[length:]
 
+    def copy_from(self, other: LlamaModel) -> None:
+        """Take over the cache of another context of the same model, in whatever layout its weights are.
+
+        Raises ModelError when the cache does not fit.
+        """
+        size = llama_cpp.llama_state_seq_get_size(other._context, 0)
+        state = (ctypes.c_uint8 * size)()
+        written = llama_cpp.llama_state_seq_get_data(other._context, state, size, 0)
+        self.rollback(0)
+        if not llama_cpp.llama_state_seq_set_data(self._context, state, written, 0):
+            raise ModelError(f"{len(other.cached)} tokens of cache do not fit", "give a larger `--ctx`")
+        self._cached = list(other.cached)
+
     def close(self) -> None:
         """Free the context. Safe to call twice."""
         if self._context is not None:
@@ -132,6 +153,7 @@ def _create_context(weights: Weights, context_size: int) -> Any:
     params.n_batch = params.n_ubatch = PASS_TOKENS
     params.n_outputs_max = PASS_ROWS
     params.n_threads = params.n_threads_batch = weights.placement.threads
+    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type]
     params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
     params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
     params.no_perf = True

@@ -1,4 +1,4 @@
-"""What runs where: threads and GPU layers.
+"""What runs where and how it lies in memory: threads, GPU layers, weight layout, type of the KV cache.
 
 Knows this machine, not the model.
 """
@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from speclocal.errors import UsageError
+from speclocal.llama.formats import KvType, Layout
 
 MAX_THREADS = 512  # llama.cpp's own limit (GGML_MAX_N_THREADS); more would end the process
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Threads of a pass, and layers on the GPU: None for all that the build can place."""
+    """Threads of a pass, layers on the GPU (None for all that the build can place), and formats in memory."""
 
     threads: int
     gpu_layers: int | None = None
+    kv_type: KvType = KvType.F16
+    layout: Layout = Layout.REPACKED
 
     @classmethod
-    def choose(cls, threads: int | None = None, gpu_layers: int | None = None) -> Placement:
+    def choose(
+        cls, threads: int | None = None, gpu_layers: int | None = None, kv_type: KvType = KvType.F16
+    ) -> Placement:
         """Check what was asked for, and fill in what was not.
 
         Raises UsageError when a number is out of range.
@@ -34,7 +39,11 @@ class Placement:
             raise UsageError(f"--threads {threads} is out of range", f"give a number from 1 to {MAX_THREADS}")
         if gpu_layers is not None and gpu_layers < 0:
             raise UsageError(f"--gpu-layers {gpu_layers} is out of range", "give 0 or more, or leave it out for all")
-        return cls(threads or usable_cores(), gpu_layers)
+        return cls(threads or usable_cores(), gpu_layers, kv_type)
+
+    def in_layout(self, layout: Layout) -> Placement:
+        """Return the same placement with the weights in another layout."""
+        return replace(self, layout=layout)
 
 
 def usable_cores() -> int:

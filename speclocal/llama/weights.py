@@ -14,6 +14,7 @@ import llama_cpp
 
 from speclocal.errors import ModelError
 from speclocal.llama import log
+from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
 
@@ -34,6 +35,7 @@ class Weights:
         self.placement = placement
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
+        params.use_extra_bufts = placement.layout is Layout.REPACKED
         log.forget()
         self._pointer: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
         if not self._pointer:
@@ -77,10 +79,9 @@ class Weights:
         return buffer.value.decode("utf-8", "replace")
 
     @property
-    def machine(self) -> str:
-        """What computes the passes: the version of llama.cpp, its build and this processor's features."""
-        features = llama_cpp.llama_print_system_info().decode("utf-8", "replace")
-        return f"llama-cpp-python {llama_cpp.__version__}; {features.strip()}"
+    def on_cpu(self) -> bool:
+        """Whether all passes run on the CPU, where the layout of the weights is a choice."""
+        return self.placement.gpu_layers == 0 or not llama_cpp.llama_supports_gpu_offload()
 
     def metadata(self, key: str) -> str | None:
         """Return a value of the file's header as text, None where it has no such key."""
@@ -114,3 +115,10 @@ class Weights:
 def _start_backend() -> None:
     log.start()
     llama_cpp.llama_backend_init()
+
+
+def machine() -> str:
+    """Return what computes the passes: the version of llama.cpp, its build and this processor's features."""
+    _start_backend()
+    features = llama_cpp.llama_print_system_info().decode("utf-8", "replace")
+    return f"llama-cpp-python {llama_cpp.__version__}; {features.strip()}"

@@ -148,12 +148,12 @@ def _answer(text: Callable[[], str], options: Options, view: "View") -> None:
     choice = choose_models(options.model, options.draft, options.mode)
     prompt = text()
     log.show(options.verbose)
-    with open_session(choice, placement, view.fetching, view.measuring) as session:
+    with open_session(choice, placement, view.fetching, view.measuring, options.fixed_layout()) as session:
         tokens = prompt_tokens(session, prompt, raw=options.raw)
-        session.open_context(len(tokens), options.max_tokens, options.ctx)
+        session.open_context(len(tokens), settings, options.ctx)
+        reply = session.reply(tokens, settings)
         for note in session.notes:
             view.note(note)
-        reply = session.reply(tokens, settings)
         view.answer(reply)
         if options.json:
             about = {

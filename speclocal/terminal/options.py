@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Option
 
-from speclocal.jobs.modes import MAX_DRAFT_TOKENS, Mode
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, LayoutChoice, Mode
+from speclocal.llama.formats import KvType, Layout
 
 if TYPE_CHECKING:
     from speclocal.jobs.reply import ReplySettings
@@ -50,6 +51,11 @@ class Options:
             rich_help_panel=_DRAFTING,
         ),
     ] = None
+
+    strict: Annotated[
+        bool,
+        Option("--strict", help="Bit for bit the text of `--mode off`: only exact widths.", rich_help_panel=_DRAFTING),
+    ] = False
 
     max_tokens: Annotated[
         int, Option("--max-tokens", "-n", min=0, help="Longest reply.", rich_help_panel=_SAMPLING)
@@ -107,6 +113,14 @@ class Options:
         Option("--gpu-layers", min=0, help="Layers on the GPU; default: all that fit.", rich_help_panel=_MACHINE),
     ] = None
 
+    kv_type: Annotated[KvType, Option("--kv-type", help="Number format of the KV cache.", rich_help_panel=_MACHINE)] = (
+        KvType.F16
+    )
+    layout: Annotated[
+        LayoutChoice,
+        Option("--layout", help="Weights on a CPU: as in the file, or repacked.", rich_help_panel=_MACHINE),
+    ] = LayoutChoice.AUTO
+
     show_drafts: Annotated[
         bool, Option("--show-drafts", help="Colour accepted draft tokens.", rich_help_panel=_OUTPUT)
     ] = False
@@ -126,13 +140,18 @@ class Options:
             params=SamplingParams(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty),
             seed=self.seed,
             stops=tuple(self.stop),
+            strict=self.strict,
         )
 
     def placement(self) -> Placement:
         """Return what runs where."""
         from speclocal.llama.placement import Placement
 
-        return Placement.choose(self.threads, self.gpu_layers)
+        return Placement.choose(self.threads, self.gpu_layers, self.kv_type)
+
+    def fixed_layout(self) -> Layout | None:
+        """Return the layout that was asked for, None for the fastest."""
+        return None if self.layout is LayoutChoice.AUTO else Layout(self.layout.value)
 
 
 def with_options(command: Callable[..., None], *, hidden: frozenset[str]) -> Callable[..., None]:

@@ -1,0 +1,262 @@
+"""Replay recorded replies under any policy on any pass-cost curve, in seconds and without a model.
+
+The real loop, planner and drafters run; the models are played from traces.json (see record_traces.py), and the clock
+goes by a curve of curves.toml: this machine's, or one of hardware that is not here. Reports tokens per second relative
+to plain decoding for every fixed setting, for auto, and for a clairvoyant that knows which drafts will be accepted.
+
+    python benchmarks/replay.py [--curve NAME ...] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speclocal.decoding.acceptance import RatioRule
+from speclocal.decoding.costs import Calibration, Exactness, PassCosts
+from speclocal.decoding.drafters import NoDrafter
+from speclocal.decoding.drafters.lookup import LookupDrafter
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.loop import decode
+from speclocal.decoding.planner import AutoPlanner, FixedPlanner
+from speclocal.decoding.types import Logits, Planner, SamplingParams
+
+HERE = Path(__file__).parent
+LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
+DRAFT_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12)
+TAIL = 512
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A greedy reply with ids made compact, and the draft model's guess and confidence for every emitted token."""
+
+    name: str
+    prompt: list[int]
+    emitted: list[int]
+    draft: list[int]
+    confidence: list[float]
+    vocab_size: int
+
+    @classmethod
+    def compact(cls, raw: dict[str, Any]) -> Trace:
+        known: dict[int, int] = {}
+        prompt, emitted, draft = (
+            [known.setdefault(t, len(known)) for t in raw[k]] for k in ("prompt", "emitted", "draft")
+        )
+        return cls(raw["name"], prompt, emitted, draft, raw["confidence"], len(known) + 1)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Pass costs of a target and a draft model, in seconds."""
+
+    name: str
+    target: Calibration
+    draft: Calibration
+
+
+class Clock:
+    """Time that passes only when a played model says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Played:
+    """A model that always says what the trace says, whatever draft it is shown, and takes the curve's time."""
+
+    max_pass = 512
+    max_rows = 128
+    can_rollback = True
+
+    def __init__(
+        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], costs: Calibration, clock: Clock
+    ) -> None:
+        self.vocab_size = trace.vocab_size
+        self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
+        self.cached: list[int] = []
+        self.start = 0  # where in the text the cache begins
+        self._says = says
+        self._confidence = confidence
+        self._num_before = len(trace.prompt)
+        self._costs = PassCosts(costs)
+        self._clock = clock
+
+    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
+        self._clock.now += self._costs.seconds(len(tokens))
+        self.cached.extend(tokens)
+        rows = np.zeros((num_rows, self.vocab_size), dtype=np.float32)
+        for i in range(num_rows):
+            index = self.start + len(self.cached) - num_rows + i + 1 - self._num_before
+            if 0 <= index < len(self._says):
+                sure = min(max(self._confidence[index], 1e-3), 1 - 1e-6)
+                rows[i, self._says[index]] = math.log(sure / (1 - sure) * (self.vocab_size - 1))
+        return rows
+
+    def rollback(self, length: int) -> None:
+        del self.cached[length:]
+
+
+class PlayedDrafter(ModelDrafter):
+    """A draft model that tells its player where in the text its cache begins."""
+
+    def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
+        self.model.start = start  # type: ignore[attr-defined]
+        return super()._catch_up(tokens, start, agreed)
+
+
+def seconds_of(trace: Trace, machine: Machine, make: Callable[[ModelDrafter], Planner]) -> float:
+    """Return the decode seconds of a reply under the planner that `make` returns."""
+    clock = Clock()
+    target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock)
+    drafter = PlayedDrafter(Played(trace, trace.draft, trace.confidence, machine.draft, clock), tail=TAIL)
+    tokens = list(trace.prompt)
+    target.cached = tokens[:-1]
+    rounds = decode(
+        target, tokens, make(drafter), RatioRule(0), SamplingParams(), budget=len(trace.emitted), clock=clock
+    )
+    for _ in rounds:
+        pass
+    assert tokens == trace.prompt + trace.emitted, "greedy text must not depend on the plan"
+    return clock.now
+
+
+def clairvoyant_seconds(trace: Trace, machine: Machine) -> float:
+    """Return the least seconds of any sequence of drafts, knowing which tokens will be accepted."""
+    target, draft = PassCosts(machine.target), PassCosts(machine.draft)
+    num = len(trace.emitted)
+    copies, guesses = [0] * num, [0] * num  # accepted tokens of an endless draft that begins at each place
+    lookup = LookupDrafter(min_match=1)
+    for i in range(num):
+        tokens = trace.prompt + trace.emitted[:i]
+        match = lookup.match(tokens)
+        copied = lookup.copy(match, target.widest) if match else []
+        copies[i] = _num_equal(copied, trace.emitted[i:])
+        guesses[i] = _num_equal(trace.draft[i:], trace.emitted[i:])
+    step = draft.seconds(1)
+
+    def least(with_draft: bool) -> float:
+        best = [0.0] * (num + 1)
+        for i in reversed(range(num)):
+            options = [target.seconds(1) + best[i + 1]]
+            for size in range(1, min(max(copies[i], guesses[i] * with_draft), num - i - 1, target.widest - 1) + 1):
+                price = 0.0 if size <= copies[i] else size * step
+                options.append(price + target.seconds(size + 1) + best[i + size + 1])
+            best[i] = min(options)
+        return best[0] + (draft.seconds(min(TAIL, len(trace.prompt))) if with_draft else 0.0)
+
+    return min(least(False), least(True))
+
+
+def _num_equal(a: Sequence[int], b: Sequence[int]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def policies() -> dict[str, Callable[[ModelDrafter], Planner]]:
+    """Return every fixed setting by its name."""
+    return (
+        {"off": lambda drafter: FixedPlanner(NoDrafter(), 0)}
+        | {f"lookup:{g}": lambda drafter, g=g: FixedPlanner(LookupDrafter(), g) for g in LOOKUP_LENGTHS}
+        | {f"draft:{g}": lambda drafter, g=g: FixedPlanner(drafter, g) for g in DRAFT_LENGTHS}
+    )
+
+
+def auto(machine: Machine) -> Callable[[ModelDrafter], Planner]:
+    """Return a maker of the auto planner that knows the machine's curves as it would after a calibration."""
+    return lambda drafter: AutoPlanner(
+        PassCosts(machine.target), LookupDrafter(min_match=1), drafter, PassCosts(machine.draft)
+    )
+
+
+def load_machines(path: Path, names: Sequence[str]) -> list[Machine]:
+    """Return the machines of curves.toml, all of them where no names are given."""
+    curves = tomllib.loads(path.read_text())["curves"]
+    machines = []
+    for name, curve in curves.items():
+        if names and name not in names:
+            continue
+        one = curve["seconds_per_token"]
+        seconds = {w: one * r for w, r in zip(curve["widths"], curve["relative"], strict=True)}
+        ratio = curve["draft_ratio"]
+        widest = max(seconds)
+        nothing = (Exactness(0, (1,)),)
+        machines.append(
+            Machine(
+                name,
+                Calibration(seconds, seconds[widest] / widest, nothing),
+                Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing),
+            )
+        )
+    return machines
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def report(traces: Sequence[Trace], machine: Machine) -> dict[str, Any]:
+    """Replay all traces on a machine and print a table of speeds relative to plain decoding."""
+    makers = policies()
+    speeds: dict[str, list[float]] = {name: [] for name in (*makers, "auto", "clairvoyant")}
+    for trace in traces:
+        plain = seconds_of(trace, machine, makers["off"])
+        for name, make in makers.items():
+            speeds[name].append(plain / seconds_of(trace, machine, make))
+        speeds["auto"].append(plain / seconds_of(trace, machine, auto(machine)))
+        speeds["clairvoyant"].append(plain / clairvoyant_seconds(trace, machine))
+    best_single = max(makers, key=lambda name: mean(speeds[name]))
+    print(f"\n{machine.name}: speed relative to plain decoding")
+    print(f"{'prompt':<22}{'auto':>7}{'best fixed':>22}{best_single:>12}{'clairvoyant':>13}")
+    for i, trace in enumerate(traces):
+        best = max(makers, key=lambda name: speeds[name][i])
+        print(
+            f"{trace.name:<22}{speeds['auto'][i]:>7.2f}{f'{best} {speeds[best][i]:.2f}':>22}"
+            f"{speeds[best_single][i]:>12.2f}{speeds['clairvoyant'][i]:>13.2f}"
+        )
+    best_each = [max(speeds[name][i] for name in makers) for i in range(len(traces))]
+    summary = {
+        "best_single": best_single,
+        "auto": mean(speeds["auto"]),
+        "auto_over_best_single": mean(speeds["auto"]) / mean(speeds[best_single]),
+        "auto_over_best_each": mean(speeds["auto"]) / mean(best_each),
+        "worst_over_best_each": min(a / b for a, b in zip(speeds["auto"], best_each, strict=True)),
+        "worst_over_off": min(speeds["auto"]),
+        "auto_over_clairvoyant": mean(speeds["auto"]) / mean(speeds["clairvoyant"]),
+    }
+    print(
+        "  ".join(
+            f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in summary.items()
+        )
+    )
+    return {"machine": machine.name, "speeds": speeds, **summary}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--curve", action="append", default=[], help="a curve of curves.toml; repeatable")
+    parser.add_argument("--traces", type=Path, default=HERE / "traces.json")
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    args = parser.parse_args()
+    traces = [Trace.compact(raw) for raw in json.loads(args.traces.read_text())["traces"]]
+    results = [report(traces, machine) for machine in load_machines(HERE / "curves.toml", args.curve)]
+    for key in ("auto_over_best_single", "auto_over_best_each", "auto_over_clairvoyant"):
+        print(f"geometric mean over all curves: {key} {mean([result[key] for result in results]):.3f}")
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
