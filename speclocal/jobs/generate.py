@@ -36,7 +36,7 @@ class Choice:
     draft: ModelSpec | None
 
 
-def choose_models(target: str, draft: str, mode: Mode) -> Choice:
+def choose_models(target: str, draft: str, mode: Mode = Mode.AUTO) -> Choice:
     """Return the specs of two references; an empty target is the default model, a pair brings its draft model.
 
     Raises UsageError when the mode wants a draft model and there is none.

@@ -11,14 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from speclocal.decoding.costs import Calibration, PassCosts
+from speclocal.decoding.costs import Calibration, PassCosts, Speeds
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner
 from speclocal.errors import ContextError, PairError, UsageError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
 from speclocal.jobs.layouts import open_reader, writing_layout
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply, ReplySettings
@@ -151,6 +151,27 @@ class Session:
         for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights):
             if owner is not None:
                 owner.close()
+
+    def calibrate(self) -> dict[str, Calibration]:
+        """Measure the models anew, as they are placed, and return what was found by name."""
+        models = (self._target_weights, self._draft_weights)
+        return {w.name: calibration_of(w, self._measuring, anew=True) for w in models if w is not None}
+
+    def compare_layouts(self) -> dict[Layout, Speeds]:
+        """Return how fast the target reads and writes in each layout of its weights, measured if it is not known.
+
+        There is one layout where that is no choice: on a GPU.
+        """
+        own = self._target_weights
+        found = {own.placement.layout: speeds_of(own, self._measuring)}
+        for layout in Layout:
+            if own.on_cpu and layout not in found:
+                other = Weights(own.path, own.placement.in_layout(layout), own.name)
+                try:
+                    found[layout] = speeds_of(other, self._measuring)
+                finally:
+                    other.close()
+        return found
 
     def _open_draft(self, weights: Weights, size: int) -> None:
         draft = LlamaModel(weights, min(size, weights.trained_context))

@@ -118,6 +118,32 @@ def summarize(
 
 
 @app.command()
+@_answering
+def calibrate(*, options: Options, view: "View") -> None:
+    """Measure what passes cost on this machine, and which widths are exact."""
+    from dataclasses import asdict
+
+    from speclocal.jobs.generate import choose_models, open_session
+    from speclocal.terminal.tables import curve_table, curve_words, layout_words, show
+
+    choice, layout = choose_models(options.model, options.draft), options.fixed_layout()
+    with open_session(choice, options.placement(), view.fetching, view.measuring, layout) as session:
+        curves, layouts = session.calibrate(), session.compare_layouts()
+    if options.json:
+        view.result(
+            {
+                "models": {name: asdict(curve) for name, curve in curves.items()},
+                "layouts": {name: asdict(speeds) for name, speeds in layouts.items()},
+            }
+        )
+        return
+    for name, curve in curves.items():
+        show(curve_table(name, curve))
+        view.text("".join(f"{sentence}\n" for sentence in curve_words(curve)) + "\n")
+    view.text("".join(f"{sentence}\n" for sentence in layout_words(layouts)))
+
+
+@app.command()
 def models() -> None:
     """List the models and pairs of the catalogue, and what is on this disk."""
     from speclocal.models.catalog import load_catalog

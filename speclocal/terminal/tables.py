@@ -5,12 +5,15 @@ Knows the catalogue's values, not how they were found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from speclocal.decoding.costs import NARROW, Calibration, Speeds
+from speclocal.decoding.theory import expected_tokens
+from speclocal.llama.formats import Layout
 from speclocal.models.sources import ListedModel, ListedPair
 from speclocal.terminal import words
 
@@ -43,6 +46,53 @@ def pairs_table(pairs: Sequence[ListedPair]) -> Table:
             *map(_cell, (pair.spec.name, pair.spec.target, pair.spec.draft, "yes" if pair.complete else "no"))
         )
     return table
+
+
+def curve_table(name: str, calibration: Calibration) -> Table:
+    """Return a model's pass-cost curve with a plot beside it, and what each width can gain."""
+    one = calibration.seconds[1]
+    widest = max(calibration.seconds.values())
+    table = _table(f"{name}: tokens in a pass", "time", "of one", "exact", "gain at acceptance 0.6", "0.8", "0.95", "")
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    for width, seconds in calibration.seconds.items():
+        gains = [expected_tokens(alpha, width - 1) * one / seconds for alpha in (0.6, 0.8, 0.95)]
+        bar = "\u2588" * max(1, round(24 * seconds / widest))
+        cells = (str(width), words.duration(seconds), words.number(seconds / one), _exact(width, calibration))
+        table.add_row(*map(_cell, cells), *(_cell(f"{gain:.2f}x") for gain in gains), _cell(bar))
+    return table
+
+
+def curve_words(calibration: Calibration) -> list[str]:
+    """Return what a curve means, in sentences."""
+    seconds = calibration.seconds
+    one = seconds[1]
+    sentences = []
+    for alpha in (0.6, 0.8, 0.95):
+        gain, width = max((expected_tokens(alpha, width - 1) * one / taken, width) for width, taken in seconds.items())
+        best = f"{gain:.2f}x with drafts of {width - 1}" if width > 1 else "nothing: plain decoding is fastest"
+        sentences.append(f"free drafts accepted at {alpha}: at best {best}")
+    avoid = [w for w, taken in seconds.items() if any(v > w and other <= taken for v, other in seconds.items())]
+    if avoid:
+        sentences.append(f"widths to avoid, since a wider pass costs no more: {', '.join(map(str, avoid))}")
+    return sentences
+
+
+def layout_words(layouts: Mapping[Layout, Speeds]) -> list[str]:
+    """Return how fast each weight layout reads and writes."""
+    return [
+        f"weights {layout}: reads {words.number(1 / speeds.read_seconds)} tokens/s, "
+        f"writes {words.number(1 / speeds.token_seconds)} tokens/s"
+        for layout, speeds in layouts.items()
+    ]
+
+
+def _exact(width: int, calibration: Calibration) -> str:
+    """Return up to how many tokens of context passes of this width compute the bits of one-token passes."""
+    depths = [found.depth for found in calibration.exact if width in found.widths]
+    if not depths:
+        return "no" if width <= max(NARROW) else "?"
+    return "yes" if depths[-1] == calibration.exact[-1].depth else f"to {depths[-1]}"
 
 
 def _table(*columns: str) -> Table:
