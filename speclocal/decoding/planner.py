@@ -23,7 +23,7 @@ from speclocal.decoding.odds import DraftOdds, LookupOdds
 from speclocal.decoding.sampling import confidence
 from speclocal.decoding.types import Drafter, Fate, Logits, Plan, Round
 
-_LONGEST = 63  # tokens of a draft
+_LONGEST = 62  # tokens of a draft: llama.cpp's attention computes other bits from 64 rows on
 _NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
 
 

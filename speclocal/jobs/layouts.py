@@ -32,7 +32,7 @@ def open_reader(weights: Weights, num_prompt_tokens: int, measuring: Calibration
 
     measuring: told about a measurement that is made if it is missing; None makes no measurement.
     """
-    if not weights.on_cpu or num_prompt_tokens < _LONG_PROMPT:
+    if not weights.on_cpu or weights.has_sliding_window or num_prompt_tokens < _LONG_PROMPT:
         return None
     placement = weights.placement.in_layout(next(layout for layout in Layout if layout != weights.placement.layout))
     own, other = known_speeds(weights.path, weights.placement), known_speeds(weights.path, placement)

@@ -3,7 +3,8 @@
 Knows two contexts of the same model, and which one is up to date. Implements the core's Model protocol.
 
 Reading a prompt and writing a token use different kernels, and the layout that is fast for one can be slow for the
-other. The KV cache is the same in both, so a prompt read in one layout is handed over to the other.
+other. The KV cache is the same in both, so a prompt read in one layout is handed over to the other. Not for models
+with a sliding window: what llama.cpp hands over is the window alone, which cannot be rolled back.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class TwoLayouts:
     """A model that reads with `reader` and does everything else with `writer`."""
 
     def __init__(self, writer: LlamaModel, reader: LlamaModel) -> None:
+        if writer.weights.has_sliding_window:
+            raise ValueError("the cache of a model with a sliding window cannot be handed over")
         self.writer = writer
         self.reader = reader
         self.weights = writer.weights

@@ -45,13 +45,13 @@ def _keep(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
     global _last_level
     try:
         line = text.decode("utf-8", "replace")
-        if _verbose:
-            sys.stderr.write(line)
-            sys.stderr.flush()
         level = _last_level if level == _CONTINUED else level
         _last_level = level
         if level in (_WARNING, _ERROR) and line.strip():
             _problems.append(("warning: " if level == _WARNING else "") + line.strip())
+        if _verbose:
+            sys.stderr.write(line)
+            sys.stderr.flush()
     except Exception:
         pass
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
+import psutil
 
 from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError
@@ -24,11 +25,11 @@ PASS_TOKENS = 512
 PASS_ROWS = 128
 """Most rows of logits from one pass, and so the longest draft + 1. Memory for logits grows with this alone."""
 
-_KV_TYPES = {
-    KvType.F16: llama_cpp.GGML_TYPE_F16,
-    KvType.BF16: 30,  # GGML_TYPE_BF16, which the bindings do not name
-    KvType.F32: llama_cpp.GGML_TYPE_F32,
-    KvType.Q8_0: llama_cpp.GGML_TYPE_Q8_0,
+_KV_TYPES = {  # enum ggml_type, and bytes for every number; the bindings do not name BF16
+    KvType.F16: (llama_cpp.GGML_TYPE_F16, 2.0),
+    KvType.BF16: (30, 2.0),
+    KvType.F32: (llama_cpp.GGML_TYPE_F32, 4.0),
+    KvType.Q8_0: (llama_cpp.GGML_TYPE_Q8_0, 34 / 32),
 }
 _OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
 
@@ -70,6 +71,7 @@ class LlamaModel:
         Returns [num_rows, V], a view into llama.cpp's buffer that the next pass overwrites. Waits for the device.
         Raises ContextError when the cache has no room, ModelError when the pass fails; the cache is then as before.
         """
+        self._check_open()
         count, start = len(tokens), len(self._cached)
         if not 0 < count <= self.max_pass or not 0 <= num_rows <= min(count, self.max_rows):
             raise ValueError(f"a pass of {count} tokens and {num_rows} rows; at most {self.max_pass}, {self.max_rows}")
@@ -87,11 +89,14 @@ class LlamaModel:
         self._batch.n_tokens = count
 
         log.forget()
-        status = llama_cpp.llama_decode(self._context, self._batch)
-        if status != 0:
-            self._drop_from(start)
-            raise _pass_error(status, count)
-        self._cached.extend(tokens)
+        try:
+            status = llama_cpp.llama_decode(self._context, self._batch)
+            if status != 0:
+                raise _pass_error(status, count)
+            self._cached.extend(tokens)
+        except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns
+            self._undo(start)
+            raise
         if num_rows == 0:
             llama_cpp.llama_synchronize(self._context)
             return np.empty((0, self.vocab_size), dtype=np.float32)
@@ -103,6 +108,7 @@ class LlamaModel:
 
         Raises ModelError when this model's cache cannot drop a suffix; dropping all of it always works.
         """
+        self._check_open()
         if not 0 <= length <= len(self._cached):
             raise ValueError(f"cannot roll back to {length} tokens: the cache holds {len(self._cached)}")
         if length < len(self._cached):
@@ -129,6 +135,17 @@ class LlamaModel:
             llama_cpp.llama_free(self._context)
             self._context = None
 
+    def _check_open(self) -> None:
+        if self._context is None:
+            raise ValueError("this model is closed")
+
+    def _undo(self, length: int) -> None:
+        """Make cache and `cached` agree after a pass that may have run: on `length` tokens, or on none."""
+        if length == 0 or not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
+            llama_cpp.llama_memory_clear(self._memory, True)
+            length = 0
+        del self._cached[length:]
+
     def _drop_from(self, length: int) -> None:
         if length == 0:
             llama_cpp.llama_memory_clear(self._memory, True)
@@ -148,12 +165,22 @@ class LlamaModel:
 
 
 def _create_context(weights: Weights, context_size: int) -> Any:
+    if context_size < 1:
+        raise ModelError(f"a context of {context_size} tokens for `{weights.name}`", "give a `--ctx` of 1 or more")
+    kv_type, num_bytes = _KV_TYPES[weights.placement.kv_type]
+    needed, free = context_size * weights.kv_elements * num_bytes, psutil.virtual_memory().available
+    if weights.on_cpu and needed > free:  # the system would end the process rather than refuse
+        raise ModelError(
+            f"a context of {context_size} tokens for `{weights.name}` needs about {needed / 1e9:.1f} GB "
+            f"and {free / 1e9:.1f} GB are free",
+            f"give a `--ctx` of at most {int(0.9 * free / (weights.kv_elements * num_bytes))}",
+        )
     params = llama_cpp.llama_context_default_params()
-    params.n_ctx = context_size
+    params.n_ctx = max(2, context_size)
     params.n_batch = params.n_ubatch = PASS_TOKENS
     params.n_outputs_max = PASS_ROWS
     params.n_threads = params.n_threads_batch = weights.placement.threads
-    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type]
+    params.type_k = params.type_v = kv_type
     params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
     params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
     params.no_perf = True

@@ -13,7 +13,7 @@ from typing import Any
 
 import llama_cpp
 
-_USER_DEFINED = 8  # enum llama_token_attr: LLAMA_TOKEN_ATTR_USER_DEFINED
+_USER_DEFINED = 16  # enum llama_token_attr: LLAMA_TOKEN_ATTR_USER_DEFINED
 
 
 class Vocab:
@@ -39,6 +39,7 @@ class Vocab:
 
     def text(self, token: int) -> str:
         """Return the token as it is written in the vocabulary."""
+        self._check(token)
         return bytes(llama_cpp.llama_vocab_get_text(self._pointer, token) or b"").decode("utf-8", "replace")
 
     def is_end(self, token: int) -> bool:
@@ -75,7 +76,17 @@ class Vocab:
             return self._tokenize(text, special)
         # llama.cpp turns user-defined tokens into themselves in any text: cut through the middle of those that control.
         border = "|".join(f"(?<={re.escape(t[:1])})(?={re.escape(t[1:])})" for t in self._mismarked)
-        return [token for part in re.split(border, text) for token in self._tokenize(part, special=False)]
+        first, *rest = re.split(border, text)
+        tokens = self._tokenize(first, special=False)
+        for part in rest:
+            tokens += self._continue(part)
+        return tokens
+
+    def _continue(self, text: str) -> list[int]:
+        """Return the tokens of a text that follows another, without the space some models put before a text."""
+        lead = self._tokenize("\n", special=False)
+        tokens = self._tokenize("\n" + text, special=False)
+        return tokens[len(lead) :] if tokens[: len(lead)] == lead else self._tokenize(text, special=False)
 
     def _tokenize(self, text: str, special: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
@@ -87,8 +98,13 @@ class Vocab:
                 return tokens[:count]
             size = -count
 
+    def _check(self, token: int) -> None:
+        if not 0 <= token < self.size:
+            raise IndexError(f"no token {token} in a vocabulary of {self.size}")
+
     def _piece(self, token: int) -> bytes:
         """Return the bytes a token stands for; none for a control token."""
+        self._check(token)
         size = 32
         while True:
             buffer = ctypes.create_string_buffer(size)

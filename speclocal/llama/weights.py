@@ -6,6 +6,7 @@ Knows files and metadata; passes over tokens are model.py's.
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Weights:
         params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
         params.use_extra_bufts = placement.layout is Layout.REPACKED
         log.forget()
-        self._pointer: Any = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+        self._pointer: Any = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not self._pointer:
             reason = log.reason() or "llama.cpp gives no reason"
             raise ModelError(
@@ -48,7 +49,7 @@ class Weights:
         try:
             self._refuse_unless_generative()
             self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
-            if self.vocab.size == 0:
+            if self.vocab.kind == llama_cpp.LLAMA_VOCAB_TYPE_NONE or self.vocab.size == 0:
                 raise ModelError(f"`{self.name}` has no vocabulary", "choose a complete model file")
         except BaseException:
             self.close()
@@ -83,12 +84,29 @@ class Weights:
         """Whether all passes run on the CPU, where the layout of the weights is a choice."""
         return self.placement.gpu_layers == 0 or not llama_cpp.llama_supports_gpu_offload()
 
+    @property
+    def has_sliding_window(self) -> bool:
+        """Whether attention sees only the last tokens, so that a saved cache holds no more than those."""
+        return int(llama_cpp.llama_model_n_swa(self.pointer)) > 0
+
+    @property
+    def kv_elements(self) -> int:
+        """About how many numbers the KV cache holds for every token of the context."""
+        heads = max(1, int(llama_cpp.llama_model_n_head(self.pointer)))
+        width = int(llama_cpp.llama_model_n_embd(self.pointer)) // heads
+        return (
+            2
+            * int(llama_cpp.llama_model_n_layer(self.pointer))
+            * int(llama_cpp.llama_model_n_head_kv(self.pointer))
+            * width
+        )
+
     def metadata(self, key: str) -> str | None:
         """Return a value of the file's header as text, None where it has no such key."""
         size = 256
         while True:
             buffer = ctypes.create_string_buffer(size)
-            length = llama_cpp.llama_model_meta_val_str(self._pointer, key.encode(), buffer, size)
+            length = llama_cpp.llama_model_meta_val_str(self.pointer, key.encode(), buffer, size)
             if length < 0:
                 return None
             if length < size:
@@ -102,9 +120,15 @@ class Weights:
             self._pointer = None
 
     def _refuse_unless_generative(self) -> None:
+        arch = self.metadata("general.architecture")
+        embeds = (
+            self.metadata(f"{arch}.attention.causal") == "false"
+            or self.metadata(f"{arch}.pooling_type") not in (None, "0")
+            or not llama_cpp.llama_model_has_decoder(self._pointer)
+        )
         for unfit, what in (
             (llama_cpp.llama_model_has_encoder(self._pointer), "reads with an encoder before it writes"),
-            (not llama_cpp.llama_model_has_decoder(self._pointer), "makes embeddings and writes no text"),
+            (embeds, "makes embeddings and writes no text"),
             (llama_cpp.llama_model_is_diffusion(self._pointer), "writes by diffusion, not token by token"),
         ):
             if unfit:
