@@ -27,7 +27,8 @@ def residual(p: Distribution, q: Distribution) -> Distribution:
 
     Returns p when rounding leaves nothing of the difference. (Leviathan et al. 2023, arXiv:2211.17192)
     """
-    index = p.ids.searchsorted(q.ids)
+    complete = p.ids[-1] == p.ids.size - 1  # then every id stands at its own place
+    index = q.ids if complete else p.ids.searchsorted(q.ids)
     shared = p.ids[np.minimum(index, p.ids.size - 1)] == q.ids
     left = p.probs.copy()
     left[index[shared]] -= q.probs[shared]

@@ -64,21 +64,24 @@ def _candidates(logits: Logits, best: float, params: SamplingParams) -> tuple[Id
         with np.errstate(over="ignore"):  # a tiny temperature sends all but the best to -inf, as it should
             return np.exp((logits[ids].astype(np.float64) - best) / params.temperature)
 
-    limit = min(params.top_k or logits.size, logits.size)
-    left = _all_ids(limit) if limit == logits.size else np.sort(_largest(logits, limit))
-    weights = weigh(left)
-    if params.top_p == 1:
-        return left, weights
-    total = float(weights.sum())
-    size = min(limit, 64)
-    while True:  # look at few tokens first: they nearly always hold the mass, and sorting all of them is slow
+    if params.top_k == 0 and params.top_p == 1:
+        everything = _all_ids(logits.size)
+        return everything, weigh(everything)
+    if params.top_k:
+        limit = size = min(params.top_k, logits.size)
+        total = None
+    else:  # look at few tokens first: they nearly always hold the mass, and sorting all of them is slow
+        limit, size = logits.size, min(logits.size, 64)
+        total = float(weigh(_all_ids(limit)).sum())
+    while True:
         ids = _largest(logits, size)
         weights = weigh(ids)
         mass = weights.cumsum()
-        if size == limit or mass[-1] >= params.top_p * total:
+        wanted = params.top_p * (mass[-1] if total is None else total)
+        if size == limit or mass[-1] >= wanted:
             break
         size = min(limit, size * 8)
-    count = 1 + int(mass[:-1].searchsorted(params.top_p * total))
+    count = ids.size if params.top_p == 1 else 1 + int(mass[:-1].searchsorted(wanted))
     order = ids[:count].argsort()
     return ids[:count][order], weights[:count][order]
 
