@@ -1,0 +1,149 @@
+"""The measured pass-cost curve: what a calibration finds, and how real passes correct it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from fakes import FakeModel
+
+from speclocal.decoding.costs import (
+    DEEP,
+    NARROW,
+    TEXT_LENGTH,
+    WIDE,
+    Calibration,
+    Exactness,
+    PassCosts,
+    calibrate,
+    measure_speeds,
+)
+from speclocal.decoding.types import Logits
+
+
+class Clock:
+    """Time that passes only when somebody adds to it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TimedModel(FakeModel):
+    """A fake model whose passes take time, and whose wide passes compute other bits where `exact` says so."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: Callable[[int], float],
+        exact: Callable[[int, int], bool] = lambda width, held: True,
+        *,
+        noise: float = 0.0,
+    ) -> None:
+        super().__init__(context_size=1024, max_pass=512, max_rows=128, noise=noise)
+        self.clock = clock
+        self.seconds = seconds
+        self.exact = exact
+
+    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
+        self.clock.now += self.seconds(len(tokens))
+        logits = super().forward(tokens, num_rows)
+        if not self.exact(len(tokens), len(self.cached)):
+            logits += 1e-6
+        return logits
+
+
+TEXT = [i % 5 for i in range(TEXT_LENGTH)]
+
+
+def straight(width: int) -> float:
+    return 0.01 + 0.002 * width
+
+
+def test_calibration_finds_the_curve() -> None:
+    """Every measured width has its true cost, reading has that of wide passes, and the cache is left empty."""
+    clock = Clock()
+    model = TimedModel(clock, straight)
+    shares: list[float] = []
+    found = calibrate(model, TEXT, clock, shares.append)
+    assert set(found.seconds) == {*NARROW, *WIDE}
+    for width, seconds in found.seconds.items():
+        assert seconds == pytest.approx(straight(width))
+    assert straight(512) / 512 < found.read_seconds < straight(64) / 64
+    assert model.cached == []
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_calibration_finds_the_exact_widths() -> None:
+    """Widths that compute other bits are not exact; being exact at a short context promises nothing at a long one."""
+    clock = Clock()
+    model = TimedModel(clock, straight, lambda width, held: width == 1 or (width <= 4 and held < 256) or width == 3)
+    found = calibrate(model, TEXT, clock, lambda share: None)
+    shallow, deep = found.exact
+    assert shallow.widths == (1, 2, 3, 4)
+    assert deep.widths == (1, 3)
+    assert deep.depth > DEEP
+    assert found.exact_widths(shallow.depth) == (1, 2, 3, 4)
+    assert found.exact_widths(shallow.depth + 1) == (1, 3)
+    assert found.exact_widths(100_000) == (1, 3)
+
+
+def test_no_pass_costs_more_than_single_passes() -> None:
+    """A measurement that another program disturbed cannot claim more than so many one-token passes take."""
+    clock = Clock()
+    found = calibrate(TimedModel(clock, lambda w: 9.0 if w == 24 else 0.01), TEXT, clock, lambda share: None)
+    assert found.seconds[24] == pytest.approx(0.24)
+
+
+def test_speeds_are_those_of_the_calibration() -> None:
+    """The short measurement agrees with the long one."""
+    clock = Clock()
+    model = TimedModel(clock, lambda width: 0.01 * width)
+    whole = calibrate(model, TEXT, clock, lambda share: None).speeds
+    short = measure_speeds(model, TEXT, clock)
+    assert short.read_seconds == pytest.approx(whole.read_seconds)
+    assert short.token_seconds == pytest.approx(whole.token_seconds)
+
+
+def calibration(seconds: dict[int, float], read_seconds: float = 0.01) -> Calibration:
+    return Calibration(seconds, read_seconds, (Exactness(0, (1,)),))
+
+
+def test_costs_between_measured_widths_lie_on_a_line() -> None:
+    """Linear in between; beyond the last width as reading goes, and never less than the last."""
+    costs = PassCosts(calibration({1: 1.0, 2: 1.5, 4: 2.5, 8: 2.7}, read_seconds=0.3))
+    assert [costs.seconds(width) for width in (1, 2, 3, 4, 6, 8)] == pytest.approx([1, 1.5, 2, 2.5, 2.6, 2.7])
+    assert costs.seconds(9) == pytest.approx(2.7)
+    assert costs.seconds(20) == pytest.approx(6.0)
+
+
+def test_a_slower_machine_shifts_the_whole_curve() -> None:
+    """Passes that take twice as long are learned, also for widths that were not run."""
+    costs = PassCosts(calibration({1: 1.0, 8: 2.0}))
+    for _ in range(100):
+        costs.observe(1, 2.0)
+    assert costs.seconds(1) == pytest.approx(2.0, rel=0.02)
+    assert costs.seconds(8) > 2.6
+    assert costs.seconds(100) > 1.3
+
+
+def test_a_wrong_measurement_of_one_width_is_corrected_alone() -> None:
+    """Where one width was off and the others are right, only that one moves for good."""
+    costs = PassCosts(calibration({1: 1.0, 2: 1.5, 3: 2.0}))
+    for _ in range(200):
+        costs.observe(1, 1.0)
+        costs.observe(2, 3.0)
+        costs.observe(3, 2.0)
+    assert [costs.seconds(width) for width in (1, 2, 3)] == pytest.approx([1, 3, 2], rel=0.15)
+
+
+def test_one_disturbed_pass_moves_little() -> None:
+    """A pass a hundred times too slow counts as an outlier."""
+    costs = PassCosts(calibration({1: 1.0}))
+    costs.observe(1, 100.0)
+    assert costs.seconds(1) < 1.1
+    assert math.isfinite(costs.seconds(1))

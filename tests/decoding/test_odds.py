@@ -1,0 +1,69 @@
+"""Acceptance by evidence: begins with the priors, and follows what happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from speclocal.decoding.drafters.suffixes import Match
+from speclocal.decoding.odds import DraftOdds, LookupOdds, Odds
+
+
+def match(length: int, followed: int = 1, seen: int = 1) -> Match:
+    return Match(length=length, end=0, num_followed=followed, num_seen=seen)
+
+
+def test_odds_begin_with_the_prior_and_end_with_the_facts() -> None:
+    """No trial: the prior. Many trials: their share. One kind teaches nothing about another."""
+    odds = Odds([0.2, 0.9], weight=4)
+    assert [odds.rate(0), odds.rate(1)] == [0.2, 0.9]
+    odds.observe(0, True)
+    assert odds.rate(0) == pytest.approx((4 * 0.2 + 1) / 5)
+    for _ in range(300):
+        odds.observe(0, True)
+    assert odds.rate(0) > 0.9
+    assert odds.rate(1) == 0.9
+
+
+def test_odds_forget() -> None:
+    """A kind that was good and turned bad is found bad within a hundred trials."""
+    odds = Odds([0.5], weight=4)
+    for outcome in [True] * 500 + [False] * 100:
+        odds.observe(0, outcome)
+    assert odds.rate(0) < 0.2
+
+
+def test_longer_matches_promise_more() -> None:
+    """Before anything is learned, the odds grow with the length of the match and along the copy."""
+    odds = LookupOdds()
+    assert odds.rate(match(2), 0) < odds.rate(match(5), 0) < odds.rate(match(20), 0)
+    assert odds.rate(match(5), 0) <= odds.rate(match(5), 3) <= odds.rate(match(5), 30)
+
+
+def test_a_disputed_continuation_promises_less() -> None:
+    """Where the same tokens went on otherwise before, the first token is less certain; the ones after it are not."""
+    odds = LookupOdds()
+    assert odds.rate(match(5, followed=2, seen=4), 0) < odds.rate(match(5, followed=4, seen=4), 0)
+    assert odds.rate(match(5, followed=2, seen=4), 1) == odds.rate(match(5, followed=4, seen=4), 1)
+
+
+def test_a_copy_is_judged_up_to_its_first_error() -> None:
+    """Two right tokens and a wrong one are three outcomes, at lengths 3, 4 and 5; what follows says nothing."""
+    odds, fresh = LookupOdds(), LookupOdds()
+    odds.observe(match(3), copied=[7, 8, 9, 5, 5], emitted=[7, 8, 0, 5, 5])
+    changes = [odds.rate(match(length), 0) - fresh.rate(match(length), 0) for length in (3, 4, 5, 6)]
+    assert changes[0] > 0
+    assert changes[1] > 0
+    assert changes[2] < 0
+    assert changes[3] == 0
+
+
+def test_draft_odds_by_confidence() -> None:
+    """The surer the draft model, the better the odds; what typically happens follows all outcomes."""
+    odds = DraftOdds()
+    assert odds.rate(0.1) < odds.rate(0.55) < odds.rate(0.97)
+    before = odds.typical
+    for _ in range(20):
+        odds.observe(0.55, False)
+    assert odds.rate(0.55) < 0.3
+    assert odds.rate(0.97) == DraftOdds().rate(0.97)
+    assert odds.typical < before
