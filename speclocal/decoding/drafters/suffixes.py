@@ -20,6 +20,12 @@ class Match:
     end: int  # index of the token that followed the occurrence
     num_followed: int  # how often this end of the text was followed by that token
     num_seen: int  # how often this end of the text was followed by anything
+    near: bool = False  # the occurrence stands where the text was copied from just before
+
+    @property
+    def disputed(self) -> bool:
+        """Whether this end of the text was also followed by other tokens."""
+        return self.num_followed < self.num_seen
 
 
 class SuffixAutomaton:
