@@ -32,7 +32,7 @@ from speclocal.decoding.types import Logits, Planner, SamplingParams
 HERE = Path(__file__).parent
 LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
 DRAFT_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12)
-TAIL = 512
+TAIL = 256
 
 
 @dataclass(frozen=True)

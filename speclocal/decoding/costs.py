@@ -55,6 +55,10 @@ class Calibration:
     read_seconds: float
     exact: tuple[Exactness, ...]
 
+    def __post_init__(self) -> None:
+        if 1 not in self.seconds or not self.exact:
+            raise ValueError("a calibration needs a pass over one token, and a depth at which widths were compared")
+
     @property
     def speeds(self) -> Speeds:
         return Speeds(self.read_seconds, self.seconds[1])

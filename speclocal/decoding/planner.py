@@ -11,8 +11,9 @@ Dinkelbach 1967, doi:10.1287/mnsc.13.7.492)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, repeat
 
 from speclocal.decoding.costs import NARROW, PassCosts
 from speclocal.decoding.drafters import NoDrafter
@@ -20,8 +21,9 @@ from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.drafters.suffixes import Match
 from speclocal.decoding.odds import DraftOdds, LookupOdds
-from speclocal.decoding.sampling import confidence
-from speclocal.decoding.types import Drafter, Fate, Logits, Plan, Round
+from speclocal.decoding.relay import Relay
+from speclocal.decoding.theory import speedup
+from speclocal.decoding.types import Drafter, Plan, Round
 
 _LONGEST = 62  # tokens of a draft: llama.cpp's attention computes other bits from 64 rows on
 _NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
@@ -79,7 +81,7 @@ class AutoPlanner:
     on what is known before a token is drawn, never on a drawn token that is then dropped.
     """
 
-    _TRIED_SHARE = 0.015  # of all time may go into trying the draft model against the odds
+    _TRIED_SHARE = 0.01  # of all time may go into trying the draft model against the odds
     _TRIED_SIZE = 2  # tokens of such a try
 
     def __init__(
@@ -99,14 +101,14 @@ class AutoPlanner:
         self.lookup_odds = LookupOdds()
         self.draft_odds = DraftOdds()
         self._nobody = Plan(NoDrafter(), 0)
-        self._reached = _Recent(8.0, 8 * costs.seconds(1), memory=0.97)  # tokens and seconds: eight plain rounds
+        self._reached = _Recent(16.0, 16 * costs.seconds(1), memory=0.97)  # tokens, seconds: as after plain rounds
         self._runs = _Recent(8.0, 1.0, memory=0.8)  # rounds and times the draft model worked without a break
         self._run = 0
         self._num_emitted = 0
         self._seconds = self._tried_seconds = 0.0
         self._match: Match | None = None
         self._copy: list[int] = []
-        self._drafting: _Drafting | None = None
+        self._drafting: Relay | None = None
 
     def begin(self, tokens: Sequence[int]) -> None:
         self.lookup.begin(tokens)
@@ -119,7 +121,7 @@ class AutoPlanner:
         copying = self._best_copy(tokens, sizes)
         self._drafting = self._best_draft(tokens, sizes, copying) if self.draft and sizes else None
         if self._drafting:
-            return self._drafting.plan
+            return Plan(self._drafting, self._drafting.longest)
         return Plan(self.lookup, copying.size) if copying.size else self._nobody
 
     def observe(self, round_: Round) -> None:
@@ -135,6 +137,19 @@ class AutoPlanner:
         self._reached.add(len(round_.verdicts), round_.seconds)
         self._num_emitted += len(round_.verdicts)
         self._seconds += round_.seconds
+
+    def plain_seconds(self, num_tokens: int) -> float:
+        """Return the seconds that plain decoding would take for `num_tokens`."""
+        return num_tokens * self.costs.seconds(1)
+
+    def draft_model_speedup(self) -> float:
+        """Return how fast the draft model alone would run here, at its best length, relative to plain decoding."""
+        one = self.costs.seconds(1)
+        ratio = self.draft_costs.seconds(1) / one
+        return max(
+            speedup(self.draft_odds.typical, size, ratio, lambda width: self.costs.seconds(width) / one)
+            for size in range(1, 17)
+        )
 
     @property
     def price(self) -> float:
@@ -156,6 +171,18 @@ class AutoPlanner:
             reached,
         )
 
+    def copy_on(self, match: Match | None, reached: float, already: int, sizes: Sequence[int]) -> Option:
+        """Return how far to copy after `already` tokens of the draft model that lead into `match`."""
+        if match is None or match.disputed:
+            return Option()
+        return best_option(
+            map(partial(self.lookup_odds.rate_led, match), count()),
+            lambda size: self.added_seconds(size, already),
+            self.price,
+            [size - already for size in sizes if size > already],
+            reached,
+        )
+
     def _sizes(self, length: int, limit: int) -> Sequence[int]:
         """Return the draft lengths that are allowed, ascending."""
         if self.exact_widths is None:
@@ -171,17 +198,17 @@ class AutoPlanner:
         rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
         return best_option(rates, self.added_seconds, self.price, sizes)
 
-    def _best_draft(self, tokens: Sequence[int], sizes: Sequence[int], copying: Option) -> _Drafting | None:
+    def _best_draft(self, tokens: Sequence[int], sizes: Sequence[int], copying: Option) -> Relay | None:
         """Return the draft model's plan if it promises more than copying, or is due for a try."""
         assert self.draft
         backlog = self.draft.backlog(tokens)
         catch_up_seconds = self.draft_costs.seconds(backlog)
-        option = self.draft_on(1.0, 0, sizes)
+        option = max(self.draft_on(1.0, 0, sizes), self._led_copy(sizes))
         advantage = option.worth - copying.worth  # tokens a round; the catch-up is paid once, for several rounds
         extra_seconds = catch_up_seconds - self.draft_costs.seconds(1)
         if advantage > 0 and advantage * self._rounds_ahead(backlog, option) > self.price * extra_seconds:
             stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
-            return _Drafting(self, self.draft, sizes if stops_early else [option.size], backlog, stops_early)
+            return Relay(self, self.draft, sizes if stops_early else [option.size], backlog, stops_early=stops_early)
 
         tried = [size for size in sizes if size <= self._TRIED_SIZE]
         if not tried:
@@ -190,7 +217,17 @@ class AutoPlanner:
         if self._tried_seconds + at_most > self._TRIED_SHARE * self._seconds:
             return None
         self._tried_seconds += at_most
-        return _Drafting(self, self.draft, tried, backlog, stops_early=False)
+        return Relay(self, self.draft, tried, backlog, stops_early=False)
+
+    def _led_copy(self, sizes: Sequence[int]) -> Option:
+        """Return the worth of one step of the draft model that, if it agrees with the match, leads into a copy."""
+        if self._match is None or not self._copy:
+            return Option()
+        typical, agrees = self.draft_odds.typical, self.lookup_odds.rate(self._match, 0)
+        step = self.price * (self.draft_costs.seconds(1) + self.added_seconds(1))
+        led_into = replace(self._match, length=self._match.length + 1, num_followed=1, num_seen=1)
+        copied = self.copy_on(led_into, typical, 1, sizes)
+        return max(Option(), Option(typical - step + agrees * copied.worth, 1 + copied.size))
 
     def _rounds_ahead(self, backlog: int, option: Option) -> float:
         """Return over how many rounds a catch-up pays.
@@ -201,48 +238,6 @@ class AutoPlanner:
         if backlog <= self.draft_costs.widest:
             return self._runs.ratio
         return self._num_emitted / (1 + option.size * self.draft_odds.typical)
-
-
-class _Drafting:
-    """A round of the draft model: tells it when to stop, and learns from how it went."""
-
-    def __init__(
-        self, planner: AutoPlanner, draft: ModelDrafter, sizes: Sequence[int], backlog: int, stops_early: bool
-    ) -> None:
-        self.plan = Plan(draft, sizes[-1], self)
-        self._planner = planner
-        self._sizes = sizes
-        self._backlog = backlog
-        self._stops_early = stops_early
-        self._chance = 1.0  # that every token so far is accepted
-        self._confidences: list[float] = []
-        self._num_steps = 0
-
-    def drafting(self, index: int) -> bool:
-        worth_it = index == 0 or not self._stops_early or self._go_on(self._chance, index) > 0
-        self._num_steps += worth_it
-        return worth_it
-
-    def keeping(self, index: int, logits: Logits) -> bool:
-        sure = confidence(logits)
-        chance = self._chance * self._planner.draft_odds.rate(sure)
-        place = self._planner.price * self._planner.added_seconds(1, index)
-        if self._stops_early and chance - place + self._go_on(chance, index + 1) <= 0:
-            return False
-        self._chance = chance
-        self._confidences.append(sure)
-        return True
-
-    def learn(self, round_: Round) -> None:
-        costs = self._planner.draft_costs
-        expected = costs.seconds(self._backlog) + (self._num_steps - 1) * costs.seconds(1)
-        costs.rescale(expected, round_.draft_seconds)
-        judged = (verdict.fate is Fate.ACCEPTED for verdict in round_.verdicts if verdict.drafted is not None)
-        for sure, accepted in zip(self._confidences, judged, strict=False):
-            self._planner.draft_odds.observe(sure, accepted)
-
-    def _go_on(self, chance: float, already: int) -> float:
-        return self._planner.draft_on(chance, already, self._sizes).worth
 
 
 class _Recent:

@@ -30,6 +30,7 @@ class Stats:
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
     rounds_by_drafter: dict[str, int] = field(default_factory=dict)
+    drafted_by_drafter: dict[str, int] = field(default_factory=dict)
 
     def add(self, round_: Round) -> None:
         """Count a round. The wall time of the reply is the caller's to set."""
@@ -42,6 +43,7 @@ class Stats:
         self.verify_seconds += round_.verify_seconds
         used = round_.drafter if round_.num_drafted else "off"
         self.rounds_by_drafter[used] = self.rounds_by_drafter.get(used, 0) + 1
+        self.drafted_by_drafter[used] = self.drafted_by_drafter.get(used, 0) + round_.num_drafted
 
     @property
     def other_seconds(self) -> float:

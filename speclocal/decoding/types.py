@@ -179,8 +179,8 @@ class Worth(Protocol):
     something about it and bias what is emitted.
     """
 
-    def drafting(self, index: int) -> bool:
-        """Return whether token number `index` of the draft is worth a step of the drafter."""
+    def drafting(self, drafted: Sequence[int]) -> bool:
+        """Return whether one more token after those already drafted is worth a step of the drafter."""
 
     def keeping(self, index: int, logits: Logits) -> bool:
         """Return whether that token, to be drawn from the drafter's `logits` [V], is worth a place in the pass."""
@@ -189,7 +189,7 @@ class Worth(Protocol):
 class Always:
     """Draft on, whatever it costs: the answer of every fixed draft length."""
 
-    def drafting(self, index: int) -> bool:
+    def drafting(self, drafted: Sequence[int]) -> bool:
         return True
 
     def keeping(self, index: int, logits: Logits) -> bool:

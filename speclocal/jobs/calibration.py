@@ -48,8 +48,8 @@ def known_calibration(path: Path, placement: Placement) -> Calibration | None:
     found = _load("calibration", path, placement)
     try:
         return found and Calibration(
-            {int(width): float(seconds) for width, seconds in found["seconds"].items()},
-            float(found["read_seconds"]),
+            {int(width): _positive(seconds) for width, seconds in found["seconds"].items()},
+            _positive(found["read_seconds"]),
             tuple(Exactness(int(each["depth"]), tuple(map(int, each["widths"]))) for each in found["exact"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -74,9 +74,15 @@ def known_speeds(path: Path, placement: Placement) -> Speeds | None:
         return calibration.speeds
     found = _load("speeds", path, placement)
     try:
-        return found and Speeds(float(found["read_seconds"]), float(found["token_seconds"]))
+        return found and Speeds(_positive(found["read_seconds"]), _positive(found["token_seconds"]))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{value} seconds")
+    return float(value)
 
 
 @contextmanager

@@ -39,14 +39,14 @@ class Choice:
 def choose_models(target: str, draft: str, mode: Mode = Mode.AUTO) -> Choice:
     """Return the specs of two references; an empty target is the default model, a pair brings its draft model.
 
-    Raises UsageError when the mode wants a draft model and there is none.
+    A mode that does not draft with a model gets none. Raises UsageError when the mode wants a draft model and there is none.
     """
     catalog = load_catalog()
     reference = resolve(target or catalog.default, catalog)
-    choice = Choice(reference.target, resolve(draft, catalog).target if draft else reference.draft)
-    if mode is Mode.DRAFT and choice.draft is None:
+    draft_spec = resolve(draft, catalog).target if draft else reference.draft
+    if mode is Mode.DRAFT and draft_spec is None:
         raise UsageError("mode `draft` needs a draft model", "give one with `--draft`, or use `--mode lookup`")
-    return choice
+    return Choice(reference.target, draft_spec if mode in (Mode.AUTO, Mode.DRAFT) else None)
 
 
 def open_session(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from speclocal.decoding.acceptance import CoupledRule, RatioRule
 from speclocal.decoding.loop import decode, read
+from speclocal.decoding.planner import AutoPlanner
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate, Model, Planner, Round, Rule, SamplingParams
 from speclocal.errors import UsageError
@@ -62,6 +63,15 @@ class Writing:
     round: Round
 
 
+@dataclass(frozen=True)
+class DraftModelVerdict:
+    """A draft model's cost ratio, acceptance so far (or expected, where it never drafted), and predicted speedup."""
+
+    cost_ratio: float
+    acceptance: float
+    speedup: float
+
+
 class Reply:
     """A reply as it grows: iterate for events. Text, ids and stats are up to date at any time, also after a stop."""
 
@@ -81,6 +91,22 @@ class Reply:
     @property
     def text(self) -> str:
         return self._stream.text
+
+    @property
+    def estimated_speedup(self) -> float | None:
+        """How much faster than plain decoding this was, by the measured cost of a one-token pass; None if unknown."""
+        if not isinstance(self._planner, AutoPlanner) or not self.stats.decode_seconds:
+            return None
+        return self._planner.plain_seconds(self.stats.tokens) / self.stats.decode_seconds
+
+    @property
+    def why_no_draft_model(self) -> DraftModelVerdict | None:
+        """What spoke against the draft model, where there is one that drafted nothing."""
+        planner = self._planner
+        if not isinstance(planner, AutoPlanner) or not planner.draft or self.stats.drafted_by_drafter.get("draft"):
+            return None
+        cost_ratio = planner.draft_costs.seconds(1) / planner.costs.seconds(1)
+        return DraftModelVerdict(cost_ratio, planner.draft_odds.typical, planner.draft_model_speedup())
 
     @property
     def token_ids(self) -> list[int]:

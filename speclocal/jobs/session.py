@@ -31,7 +31,7 @@ from speclocal.llama.weights import Weights
 
 _FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
 """Draft lengths where none is asked for."""
-_AUTO_TAIL = 512
+_AUTO_TAIL = 256
 """How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
 
 

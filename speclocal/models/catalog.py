@@ -132,9 +132,14 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def parse_hub_file(text: str) -> HubFile | None:
-    """Return the file that `user/repo:file.gguf` names, or None when the text has another form."""
-    match = re.fullmatch(r"([\w.-]+/[\w.-]+):((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.gguf)", text)
-    return HubFile(match[1], match[2]) if match else None
+    """Return the file that `user/repo:file.gguf` names, or None when the text has another form.
+
+    The names of users and repositories are those the Hub allows: 96 characters in all, no `--` or `..`, and neither
+    `-` nor `.` at an end.
+    """
+    part = r"(?!\S*(?:--|\.\.)\S*:)\w(?:[\w.-]*\w)?"
+    match = re.fullmatch(rf"({part}/{part}):((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.gguf)", text, re.ASCII)
+    return HubFile(match[1], match[2]) if match and len(match[1]) <= 96 else None
 
 
 class _Table:

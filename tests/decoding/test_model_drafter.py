@@ -117,7 +117,8 @@ class Until(Always):
         self.asked: list[tuple[str, int]] = []
         self.seen: list[Logits] = []
 
-    def drafting(self, index: int) -> bool:
+    def drafting(self, drafted: Sequence[int]) -> bool:
+        index = len(drafted)
         self.asked.append(("drafting", index))
         return self.question != "drafting" or index < self.end
 

@@ -138,10 +138,10 @@ def test_plans_change_no_seeded_text(temperature: float) -> None:
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize(("draft_factor", "noise"), [(0.1, 0.1), (0.4, 1.0), (0.9, 3.0)])
 def test_auto_is_hardly_slower_than_plain(curve: Curve, draft_factor: float, noise: float) -> None:
-    """A draft model that is too slow, or wrong, costs no more than learning so: under 4 % of 300 tokens' time."""
+    """A draft model that is too slow, or wrong, costs no more than learning so: under 5 % of 300 tokens' time."""
     params = SamplingParams(temperature=1.5, top_k=0, top_p=1)  # hardly predictable
     seconds = simulate(curve, auto(curve, draft_factor=draft_factor), params=params, noise=noise).seconds
-    assert seconds <= 1.04 * simulate(curve, off, params=params).seconds
+    assert seconds <= 1.05 * simulate(curve, off, params=params).seconds
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -207,8 +207,8 @@ def test_a_draft_model_gets_another_chance() -> None:
     target, tokens = TimedModel(clock, flat), list(PROMPT)
     target.forward(tokens[:-1], 0)
     rounds = list(decode(target, tokens, planner, RatioRule(0), noisy(), budget=600, clock=clock))
-    assert any(round_.drafter == "draft" for round_ in rounds)
-    assert planner.draft_odds.typical > 0.5
+    assert sum(round_.drafter == "draft" for round_ in rounds) > 30
+    assert planner.draft_odds.typical > 0.25
 
 
 @pytest.mark.parametrize("allowed", [(1,), (1, 2, 3), (1, 4, 7)])

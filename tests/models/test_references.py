@@ -84,3 +84,10 @@ def test_file_that_is_no_gguf_says_what_it_is(tmp_path: Path, content: bytes, ki
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     assert refused(str(path)) == (f"`{path}` is not a GGUF file but {kind}", "download the .gguf file itself")
+
+
+@pytest.mark.parametrize("repo", ["../..", "-a/b", "a/b-", "a--b/c", "a/b..c", "a/.b", "a/" + "b" * 95])
+def test_names_the_hub_does_not_allow_are_refused(repo: str) -> None:
+    """A repository that cannot exist is a mistake in the command, found before anything is asked of the Hub."""
+    with pytest.raises(UsageError, match="does not name a file on the Hub"):
+        resolve(f"hf:{repo}:x.gguf", load_catalog())

@@ -28,6 +28,7 @@ class LookupDrafter:
     def __init__(self, min_match: int = 2) -> None:
         self.min_match = min_match
         self._index = SuffixAutomaton()
+        self._match: Match | None = None  # of the end of the indexed text
         self._source: int | None = None  # where the next token stands if the copy goes on
         self._num_differing = 0
 
@@ -35,19 +36,22 @@ class LookupDrafter:
         indexed = self._index.text.tolist()
         if indexed != tokens[: len(indexed)]:
             self._index = SuffixAutomaton()
-            self._source = None
+            self._source = self._match = None
 
     def match(self, tokens: Sequence[int]) -> Match | None:
         """Return the longest suffix of `tokens` that occurred before, if it is long enough to copy from."""
         for token in tokens[len(self._index) :]:
             self._follow(token)
             self._index.append(token)
-        match = self._index.longest_match()
-        if match and match.length >= self._CLEAR and not match.disputed:
-            self._source, self._num_differing = match.end, 0
-        elif match:
-            match = self._nearby(match)
+            self._match = self._index.longest_match()
+            if self._match and self._match.length >= self._CLEAR and not self._match.disputed:
+                self._source, self._num_differing = self._match.end, 0
+        match = self._match and self._nearby(self._match)
         return match if match and match.length >= self.min_match else None
+
+    def match_ahead(self, drafted: Sequence[int]) -> Match | None:
+        """Return the longest end of the text and `drafted` that occurred in the text `match` was last asked about."""
+        return self._index.longest_match(drafted)
 
     def copy(self, match: Match, size: int) -> list[int]:
         """Return the `size` tokens that followed the earlier occurrence."""
@@ -70,7 +74,7 @@ class LookupDrafter:
     def _nearby(self, match: Match) -> Match:
         """Return the match in the place that is copied from, where the text's last token stands there; else `match`."""
         source = self._source
-        if source is None:
+        if source is None or source == match.end:
             return match
         text, last = self._index.text, len(self._index) - 1
         first = max(0, source + self._WINDOW[0])

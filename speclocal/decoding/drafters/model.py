@@ -42,7 +42,7 @@ class ModelDrafter:
 
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
         start, agreed = self._reading(tokens)
-        if size <= 0 or max(tokens[start + agreed :]) >= self.num_shared or not worth.drafting(0):
+        if size <= 0 or max(tokens[start + agreed :]) >= self.num_shared or not worth.drafting(()):
             return Proposal()
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
@@ -55,7 +55,7 @@ class ModelDrafter:
             drafted.append(token)
             distributions.append(q)
             full = len(drafted) == size or len(self.model.cached) == self.model.context_size
-            if full or not worth.drafting(len(drafted)):
+            if full or not worth.drafting(drafted):
                 break
             logits = self.model.forward([token], 1)[0, : self.num_shared]
         return Proposal(tuple(drafted), tuple(distributions))

@@ -6,6 +6,7 @@ Knows a text of token ids, not what it is used for.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MAX_CLIMB = 32
@@ -70,18 +71,29 @@ class SuffixAutomaton:
             self._count[state] += 1
             state = self._link[state]
 
-    def longest_match(self) -> Match | None:
+    def longest_match(self, ahead: Sequence[int] = ()) -> Match | None:
         """Return the longest end of the text that occurred before, with its most frequent continuation.
 
-        Of equally frequent continuations the most recent wins.
+        Of equally frequent continuations the most recent wins. ahead: tokens that are thought to follow the text; the
+        match is then one of their end, and the text stays as it is.
         """
         state = self._link[self._last]
+        length = self._length[state] if state > 0 else 0
+        for token in ahead:
+            while state > 0 and token not in self._next[state]:
+                state = self._link[state]
+                length = self._length[state]
+            state = self._next[max(state, 0)].get(token, 0)
+            length = length + 1 if state else 0
+        while state > 0 and not self._next[state]:  # occurred only where the text ends
+            state = self._link[state]
+            length = self._length[state]
         if state <= 0:
             return None
         followers = self._next[state].values()
         best = max(followers, key=lambda child: (self._count[child], self._latest[child]))
         return Match(
-            length=self._length[state],
+            length=length,
             end=self._latest[best],
             num_followed=self._count[best],
             num_seen=sum(self._count[child] for child in followers),
