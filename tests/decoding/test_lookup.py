@@ -101,3 +101,34 @@ def test_repetition_is_accepted() -> None:
     rounds = list(run(FakeModel(), [0, 1], FixedPlanner(LookupDrafter(), 4), RULE, budget=40))
     assert sum(len(round_.tokens) for round_ in rounds) == 40
     assert sum(round_.num_accepted for round_ in rounds) > 20
+
+
+def test_a_copy_with_a_change_goes_on_in_the_same_place() -> None:
+    """Of several places where the last token stands, the one behind the interrupted copy is taken and called near."""
+    source = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    elsewhere = [6, 30, 6, 30, 6, 30]  # more frequent, but not where the text was copied from
+    drafter = LookupDrafter(min_match=1)
+    text = [*source, *elsewhere, 1, 2, 3, 4, 99, 6]  # copied up to 4, then 99 instead of 5
+    match = drafter.match(text)
+    assert match is not None
+    assert match.near
+    assert drafter.copy(match, 3) == [7, 8, 9]
+
+
+def test_a_clear_match_needs_no_nearness() -> None:
+    """A long undisputed match is taken wherever it stands, and is where the next copy is expected to go on."""
+    drafter = LookupDrafter(min_match=1)
+    match = drafter.match([1, 2, 3, 4, 5, 6, 40, 41, 42, 43, 44, 45, 1, 2, 3, 40, 41, 42, 43])
+    assert match is not None
+    assert match.length == 4
+    assert drafter.copy(match, 2) == [44, 45]
+
+
+def test_the_place_is_forgotten_when_the_text_changes() -> None:
+    """After `begin` with another text nothing of the old one is near."""
+    drafter = LookupDrafter(min_match=1)
+    drafter.match([1, 2, 3, 4, 5, 6, 1, 2, 3, 4])
+    drafter.begin([7, 8, 7])
+    match = drafter.match([7, 8, 7])
+    assert match is not None
+    assert not match.near

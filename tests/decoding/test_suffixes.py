@@ -37,6 +37,32 @@ def test_match_is_the_longest_and_its_counts_are_exact(text: list[int]) -> None:
         assert index.longest_match() == slow_match(text[: i + 1])
 
 
+@given(
+    st.integers(1, 4).flatmap(
+        lambda size: st.tuples(
+            st.lists(st.integers(0, size - 1), max_size=25), st.lists(st.integers(0, size), min_size=1, max_size=6)
+        )
+    )
+)
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_match_ahead_is_that_of_the_longer_text(both: tuple[list[int], list[int]]) -> None:
+    """With tokens thought to follow: the longest end of both that occurred in the text and was followed there."""
+    text, ahead = both
+    index = automaton(text)
+    match = index.longest_match(ahead)
+    longer = text + ahead
+    lengths = [
+        length
+        for length in range(1, len(longer) + 1)
+        for start in range(len(text) - length)
+        if text[start : start + length] == longer[len(longer) - length :]
+    ]
+    assert (match.length if match else 0) == max(lengths, default=0)
+    if match:
+        assert text[match.end - match.length : match.end] == longer[len(longer) - match.length :]
+    assert index.text.tolist() == text
+
+
 @pytest.mark.parametrize("num_letters", [2, 3, 20])
 def test_match_is_exact_in_longer_texts(num_letters: int) -> None:
     """The same in 150 random tokens, and where a long passage comes back."""
