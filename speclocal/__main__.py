@@ -1,5 +1,16 @@
-"""Run the command line: `python -m speclocal`."""
+"""Run the command line: `python -m speclocal`, and the command `speclocal`."""
 
-from speclocal.terminal.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; an interrupt while it is imported ends it as any other would."""
+    try:
+        from speclocal.terminal import cli
+    except KeyboardInterrupt:
+        sys.exit(130)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

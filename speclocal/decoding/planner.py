@@ -199,16 +199,19 @@ class AutoPlanner:
         return best_option(rates, self.added_seconds, self.price, sizes)
 
     def _best_draft(self, tokens: Sequence[int], sizes: Sequence[int], copying: Option) -> Relay | None:
-        """Return the draft model's plan if it promises more than copying, or is due for a try."""
+        """Return the draft model's round if it promises more than copying, or is due for a try."""
         assert self.draft
         backlog = self.draft.backlog(tokens)
         catch_up_seconds = self.draft_costs.seconds(backlog)
-        option = max(self.draft_on(1.0, 0, sizes), self._led_copy(sizes))
+        stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
+        option = self.draft_on(1.0, 0, sizes)
+        if stops_early:
+            option = max(option, self._led_copy(sizes))
         advantage = option.worth - copying.worth  # tokens a round; the catch-up is paid once, for several rounds
         extra_seconds = catch_up_seconds - self.draft_costs.seconds(1)
         if advantage > 0 and advantage * self._rounds_ahead(backlog, option) > self.price * extra_seconds:
-            stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
-            return Relay(self, self.draft, sizes if stops_early else [option.size], backlog, stops_early=stops_early)
+            lengths = sizes if stops_early else [option.size]
+            return Relay(self, self.draft, lengths, backlog, stops_early=stops_early)
 
         tried = [size for size in sizes if size <= self._TRIED_SIZE]
         if not tried:

@@ -16,7 +16,7 @@ import psutil
 
 from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError
-from speclocal.llama import log
+from speclocal.llama import interrupts, log
 from speclocal.llama.formats import KvType
 from speclocal.llama.weights import Weights
 
@@ -90,11 +90,12 @@ class LlamaModel:
 
         log.forget()
         try:
-            status = llama_cpp.llama_decode(self._context, self._batch)
+            with interrupts.held():
+                status = llama_cpp.llama_decode(self._context, self._batch)
             if status != 0:
                 raise _pass_error(status, count)
             self._cached.extend(tokens)
-        except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns
+        except BaseException:  # Ctrl-C included: it is held until llama.cpp returns
             self._undo(start)
             raise
         if num_rows == 0:
@@ -185,7 +186,8 @@ def _create_context(weights: Weights, context_size: int) -> Any:
     params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
     params.no_perf = True
     log.forget()
-    context = llama_cpp.llama_init_from_model(weights.pointer, params)
+    with interrupts.held():
+        context = llama_cpp.llama_init_from_model(weights.pointer, params)
     if not context:
         raise ModelError(
             f"cannot create a context of {context_size} tokens for `{weights.name}`: "

@@ -14,7 +14,7 @@ from typing import Any
 import llama_cpp
 
 from speclocal.errors import ModelError
-from speclocal.llama import log
+from speclocal.llama import interrupts, log
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
@@ -38,7 +38,7 @@ class Weights:
         params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
         params.use_extra_bufts = placement.layout is Layout.REPACKED
         log.forget()
-        self._pointer: Any = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+        self._pointer: Any = _load(path, params)
         if not self._pointer:
             reason = log.reason() or "llama.cpp gives no reason"
             raise ModelError(
@@ -137,8 +137,17 @@ class Weights:
 
 @cache
 def _start_backend() -> None:
-    log.start()
-    llama_cpp.llama_backend_init()
+    with interrupts.held():
+        log.start()
+        llama_cpp.llama_backend_init()
+
+
+def _load(path: Path, params: llama_cpp.llama_model_params) -> Any:
+    """Return the native model, a null pointer where it cannot be loaded; an interrupt ends the loading early."""
+    with interrupts.held() as arrived:
+        go_on = llama_cpp.llama_progress_callback(lambda _share, _user_data: not arrived)
+        params.progress_callback = go_on
+        return llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
 
 
 def machine() -> str:

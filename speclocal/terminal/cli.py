@@ -5,25 +5,28 @@ Knows which job belongs to which command. What a job needs is imported when it r
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
-from io import BufferedReader
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from io import BytesIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 import speclocal
 from speclocal.errors import SpeclocalError, UsageError
-from speclocal.terminal.options import Options, with_options
+from speclocal.terminal.options import ModelOptions, Options, ReplyOptions, with_options
 
 if TYPE_CHECKING:
     from speclocal.terminal.render import View
 
 INTERRUPTED = 130
 
+_Misuse: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+"""All kinds of wrong command lines; typer has no name for them."""
+
 app = typer.Typer(
     help="Make a local language model answer faster without changing its answer.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -31,35 +34,75 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, and leave with its exit code."""
+    _open_streams()
+    try:
+        command = typer.main.get_command(app)
+        with command.make_context("speclocal", sys.argv[1:]) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except _Misuse as error:
+        _fail(_in_house_form(error))
+    except SpeclocalError as error:
+        _fail(error)
+    except BrokenPipeError:  # the reader has enough, as `| head` does
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        _fail(SpeclocalError(f"{error.filename or 'the output cannot be written'}: {error.strerror or error}"))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _open_streams() -> None:
+    """Give output a place where it has none, and let no character that a terminal lacks end it."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (open to the end)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal may lack a character; text must not end for that
-    app(prog_name="speclocal")
+            stream.reconfigure(errors="replace")
 
 
-def _answering(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its options, and turn what can go wrong into a message and an exit code."""
+def _drop_output() -> None:
+    """Keep Python from writing at its end what could not be written before."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    @wraps(command)
-    def guarded(*, options: Options, **arguments: Any) -> None:
-        from speclocal.terminal.render import View
 
-        with View(show_drafts=options.show_drafts, quiet=options.json) as view:
+def _fail(error: SpeclocalError) -> NoReturn:
+    from speclocal.terminal.console import tell
+
+    tell(error)
+    sys.exit(error.exit_code)
+
+
+def _in_house_form(error: typer.BadParameter) -> UsageError:
+    """Return what typer says of a wrong command line as an error like others."""
+    said = error.format_message().replace("'", "`").rstrip(".")
+    path = error.ctx.command_path if error.ctx else "speclocal"
+    return UsageError(said[:1].lower() + said[1:], f"see `{path} --help`")
+
+
+def _command(options_class: type[Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command: with options on the command line, and a view of what it does."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def viewed(*, options: Options, **arguments: Any) -> None:
+            from speclocal.terminal.render import View
+
             try:
-                command(options=options, view=view, **arguments)
-            except SpeclocalError as error:
+                with View(quiet=options.json) as view:
+                    command(options=options, view=view, **arguments)
+            except (SpeclocalError, OSError):
                 if options.debug:
-                    raise
-                view.error(error)
-                raise typer.Exit(error.exit_code) from error
-            except KeyboardInterrupt:
-                raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:  # the reader has enough, as `| head` does; keep Python from flushing into the pipe
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(0) from None
+                    traceback.print_exc()
+                raise
 
-    return with_options(guarded, hidden=frozenset({"options", "view"}))
+        return app.command()(with_options(viewed, options_class, hidden=frozenset({"options", "view"})))
+
+    return decorate
 
 
 def _show_version(wanted: bool) -> None:
@@ -68,27 +111,29 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(UsageError.exit_code)
 
 
-@app.command()
-@_answering
+@_command(ReplyOptions)
 def generate(
     *,
     prompt: Annotated[str, typer.Argument(help="What to say to the model; text on stdin is added to it.")] = "",
-    options: Options,
+    options: ReplyOptions,
     view: "View",
 ) -> None:
     """Answer a prompt."""
 
     def text() -> str:
-        parts = [part for part in (prompt, _piped()) if part.strip()]
+        parts = [part for part in (prompt, _piped(view)) if part.strip()]
         if not parts:
             raise UsageError("there is no prompt", 'give one: `speclocal generate "..."`, or pipe text into it')
         return "\n\n".join(parts)
@@ -96,12 +141,14 @@ def generate(
     _answer(text, options, view)
 
 
-@app.command()
-@_answering
+@_command(ReplyOptions)
 def summarize(
     *,
     file: Annotated[str, typer.Argument(help="The file to summarize; - for stdin.")],
-    options: Options,
+    encoding: Annotated[
+        str, typer.Option("--encoding", help="Encoding of the file; default: found out.", metavar="NAME")
+    ] = "",
+    options: ReplyOptions,
     view: "View",
 ) -> None:
     """Summarize a file in one paragraph."""
@@ -109,7 +156,9 @@ def summarize(
     from speclocal.text.documents import read_document
 
     def text() -> str:
-        document = read_document(file, stdin=sys.stdin.buffer)
+        with view.waiting("standard input" if file == "-" else file):
+            stdin = sys.stdin.buffer if sys.stdin else None
+            document = read_document(file, encoding=encoding or None, stdin=stdin)
         for note in document.notes:
             view.note(note)
         return summary_prompt(document)
@@ -117,16 +166,17 @@ def summarize(
     _answer(text, options, view)
 
 
-@app.command()
-@_answering
-def calibrate(*, options: Options, view: "View") -> None:
+@_command(ModelOptions)
+def calibrate(*, options: ModelOptions, view: "View") -> None:
     """Measure what passes cost on this machine, and which widths are exact."""
     from dataclasses import asdict
 
     from speclocal.jobs.generate import choose_models, open_session
-    from speclocal.terminal.tables import curve_table, curve_words, layout_words, show
+    from speclocal.llama import log
+    from speclocal.terminal.tables import curve_table, curve_words, layout_words
 
     choice, layout = choose_models(options.model, options.draft), options.fixed_layout()
+    log.show(options.verbose)
     with open_session(choice, options.placement(), view.fetching, view.measuring, layout) as session:
         curves, layouts = session.calibrate(), session.compare_layouts()
     if options.json:
@@ -138,33 +188,43 @@ def calibrate(*, options: Options, view: "View") -> None:
         )
         return
     for name, curve in curves.items():
-        show(curve_table(name, curve))
-        view.text("".join(f"{sentence}\n" for sentence in curve_words(curve)) + "\n")
+        view.tables(curve_table(name, curve, view.columns))
+        view.text("\n" + "".join(f"{sentence}\n" for sentence in curve_words(curve)) + "\n")
     view.text("".join(f"{sentence}\n" for sentence in layout_words(layouts)))
 
 
-@app.command()
-def models() -> None:
+@_command(Options)
+def models(*, options: Options, view: "View") -> None:
     """List the models and pairs of the catalogue, and what is on this disk."""
     from speclocal.models.catalog import load_catalog
     from speclocal.models.sources import listing
-    from speclocal.terminal.tables import models_table, pairs_table, show
+    from speclocal.terminal.tables import listing_json, models_table, pairs_table
 
     catalog = load_catalog()
     listed = listing(catalog)
-    show(models_table(listed.models, catalog.default), pairs_table(listed.pairs))
+    if options.json:
+        view.result(listing_json(listed))
+        return
+    view.tables(models_table(listed.models, catalog.default), pairs_table(listed.pairs))
 
 
-def _piped() -> str:
-    """Return what is piped in as text; nothing at a terminal, or from an empty pipe."""
-    if sys.stdin is None or sys.stdin.isatty() or not cast(BufferedReader, sys.stdin.buffer).peek(1):
+def _piped(view: "View") -> str:
+    """Return what is piped in as text; nothing at a terminal, or from a blank pipe."""
+    if sys.stdin is None or sys.stdin.isatty():
         return ""
-    from speclocal.text.documents import read_document
+    from speclocal.text.documents import MAX_BYTES, read_document
 
-    return read_document("-", stdin=sys.stdin.buffer, keep_html=True).text
+    with view.waiting("standard input"):
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if not data.strip():
+        return ""
+    document = read_document("-", stdin=BytesIO(data), keep_html=True)
+    for note in document.notes:
+        view.note(note)
+    return document.text
 
 
-def _answer(text: Callable[[], str], options: Options, view: "View") -> None:
+def _answer(text: Callable[[], str], options: ReplyOptions, view: "View") -> None:
     """Check the options, get the text, open the models, and show the answer as it grows."""
     from speclocal.jobs.generate import choose_models, open_session, prompt_tokens
     from speclocal.llama import log
@@ -180,7 +240,7 @@ def _answer(text: Callable[[], str], options: Options, view: "View") -> None:
         reply = session.reply(tokens, settings)
         for note in session.notes:
             view.note(note)
-        view.answer(reply)
+        view.answer(reply, show_drafts=options.show_drafts)
         if options.json:
             about = {
                 "model": choice.target.name,

@@ -1,4 +1,4 @@
-"""The options that every answering command takes, declared once.
+"""The options of the commands, declared once.
 
 Knows the command line and what its values mean to the jobs; does nothing with them.
 """
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from typer import Option
 
@@ -21,12 +21,20 @@ if TYPE_CHECKING:
     from speclocal.jobs.reply import ReplySettings
     from speclocal.llama.placement import Placement
 
-_MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
+_PANELS = _MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Every field is an option of its own."""
+    """What every command takes. In this class and below it every field is an option of its own."""
+
+    json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=_OUTPUT)] = False
+    debug: Annotated[bool, Option("--debug", help="Show a traceback on errors.", rich_help_panel=_OUTPUT)] = False
+
+
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """What every command takes that runs models."""
 
     model: Annotated[
         str,
@@ -35,6 +43,39 @@ class Options:
     draft: Annotated[
         str, Option("--draft", "-d", help="Draft model: a smaller one of the same family.", rich_help_panel=_MODELS)
     ] = ""
+
+    threads: Annotated[
+        int | None, Option("--threads", help="Default: this process's cores.", rich_help_panel=_MACHINE)
+    ] = None
+    gpu_layers: Annotated[
+        int | None,
+        Option("--gpu-layers", help="Layers on the GPU; default: all that fit.", rich_help_panel=_MACHINE),
+    ] = None
+    kv_type: Annotated[KvType, Option("--kv-type", help="Number format of the KV cache.", rich_help_panel=_MACHINE)] = (
+        KvType.F16
+    )
+    layout: Annotated[
+        LayoutChoice,
+        Option("--layout", help="Weights on a CPU: as in the file, or repacked.", rich_help_panel=_MACHINE),
+    ] = LayoutChoice.AUTO
+
+    verbose: Annotated[bool, Option("--verbose", help="Show llama.cpp's own log.", rich_help_panel=_OUTPUT)] = False
+
+    def placement(self) -> Placement:
+        """Return what runs where."""
+        from speclocal.llama.placement import Placement
+
+        return Placement.choose(self.threads, self.gpu_layers, self.kv_type)
+
+    def fixed_layout(self) -> Layout | None:
+        """Return the layout that was asked for, None for the fastest."""
+        return None if self.layout is LayoutChoice.AUTO else Layout(self.layout.value)
+
+
+@dataclass(frozen=True)
+class ReplyOptions(ModelOptions):
+    """What every command takes that answers."""
+
     raw: Annotated[
         bool, Option("--raw", help="Continue the text as it stands: no chat template.", rich_help_panel=_MODELS)
     ] = False
@@ -51,7 +92,6 @@ class Options:
             rich_help_panel=_DRAFTING,
         ),
     ] = None
-
     strict: Annotated[
         bool,
         Option("--strict", help="Bit for bit the text of `--mode off`: only exact widths.", rich_help_panel=_DRAFTING),
@@ -105,28 +145,9 @@ class Options:
         int | None,
         Option("--ctx", min=1, max=2**24, help="Context in tokens; default: what is needed.", rich_help_panel=_MACHINE),
     ] = None
-    threads: Annotated[
-        int | None, Option("--threads", min=1, help="Default: this process's cores.", rich_help_panel=_MACHINE)
-    ] = None
-    gpu_layers: Annotated[
-        int | None,
-        Option("--gpu-layers", min=0, help="Layers on the GPU; default: all that fit.", rich_help_panel=_MACHINE),
-    ] = None
-
-    kv_type: Annotated[KvType, Option("--kv-type", help="Number format of the KV cache.", rich_help_panel=_MACHINE)] = (
-        KvType.F16
-    )
-    layout: Annotated[
-        LayoutChoice,
-        Option("--layout", help="Weights on a CPU: as in the file, or repacked.", rich_help_panel=_MACHINE),
-    ] = LayoutChoice.AUTO
-
     show_drafts: Annotated[
         bool, Option("--show-drafts", help="Colour accepted draft tokens.", rich_help_panel=_OUTPUT)
     ] = False
-    json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=_OUTPUT)] = False
-    verbose: Annotated[bool, Option("--verbose", help="Show llama.cpp's own log.", rich_help_panel=_OUTPUT)] = False
-    debug: Annotated[bool, Option("--debug", help="Show a traceback on errors.", rich_help_panel=_OUTPUT)] = False
 
     def settings(self) -> ReplySettings:
         """Return what a reply may look like."""
@@ -143,29 +164,23 @@ class Options:
             strict=self.strict,
         )
 
-    def placement(self) -> Placement:
-        """Return what runs where."""
-        from speclocal.llama.placement import Placement
 
-        return Placement.choose(self.threads, self.gpu_layers, self.kv_type)
-
-    def fixed_layout(self) -> Layout | None:
-        """Return the layout that was asked for, None for the fastest."""
-        return None if self.layout is LayoutChoice.AUTO else Layout(self.layout.value)
-
-
-def with_options(command: Callable[..., None], *, hidden: frozenset[str]) -> Callable[..., None]:
-    """Let a command with a parameter `options` take every field of Options on the command line.
+def with_options(command: Callable[..., None], kind: type[Options], *, hidden: frozenset[str]) -> Callable[..., None]:
+    """Let a command with a parameter `options` take every field of `kind` on the command line, panel by panel.
 
     hidden: its parameters that do not come from the command line.
     """
-    hints = get_type_hints(Options, include_extras=True)
-    fields = dataclasses.fields(Options)
+    hints = get_type_hints(kind, include_extras=True)
+
+    def panel(field: dataclasses.Field[Any]) -> int:
+        return _PANELS.index(get_args(hints[field.name])[1].rich_help_panel)
+
+    fields = sorted(dataclasses.fields(kind), key=panel)
 
     @wraps(command)
     def wrapper(**arguments: Any) -> None:
         values = {field.name: arguments.pop(field.name) for field in fields}
-        command(**arguments, options=Options(**values))
+        command(**arguments, options=kind(**values))
 
     own = inspect.signature(command).parameters.values()
     given = [

@@ -6,44 +6,56 @@ interpreted, and control characters are shown, not obeyed, on a terminal.
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
-from rich.text import Text
+from rich.table import Table
 
 from speclocal.decoding.types import Fate
-from speclocal.errors import SpeclocalError
 from speclocal.jobs.reply import Reading, Reply, Writing
-from speclocal.terminal import words
+from speclocal.terminal import signals, words
+from speclocal.terminal.console import console, say
 from speclocal.terminal.live import LiveLine
 
 _DRAFTED = "\x1b[32m"  # green
 _PLAIN = "\x1b[0m"
+_WIDE = 200  # columns of a table in a file
+_PATIENCE = 1.0  # seconds to wait before saying what for
+_UNSAFE = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}  # JSON allows these controls, terminals obey them
 
 
 class View:
     """What a person sees of one command. Use it as a context manager: it gives the terminal back."""
 
-    def __init__(self, *, show_drafts: bool = False, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         """quiet: show no text and no progress, only errors and what is asked for (`--json`)."""
         self._on_terminal = sys.stdout.isatty()
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
         self._quiet = quiet
-        self._coloured = show_drafts and self._on_terminal and not self._console.no_color
+        self._paper = console(stderr=False)
+        if not self._on_terminal:
+            self._paper.width = _WIDE
+        self._coloured = self._on_terminal and self._paper.color_system is not None and not self._paper.no_color
         self._live = LiveLine()
         self._live.enabled &= not quiet
         self._fetching = ""
+        self._written = ""  # the last text on stdout
 
     def __enter__(self) -> Self:
+        signals.prepare(self._live.clear)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.clear()
+        if self._written:
+            self._end_line()
 
     def fetching(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is; where nothing can be redrawn, say once that it runs."""
@@ -60,55 +72,78 @@ class View:
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
         self._live.clear()
-        self._console.print(Text(words.visible(text), style="dim"))
+        say(text)
 
-    def error(self, error: SpeclocalError) -> None:
-        """Say what went wrong and what to do."""
-        self._live.clear()
-        self._console.print(Text("error: ", style="bold red") + Text(words.visible(error.message), style="none"))
-        if error.hint:
-            self._console.print(Text("\nhint: ", style="bold") + Text(words.visible(error.hint), style="none"))
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Say what is waited for if what happens inside takes long."""
+        timer = Timer(_PATIENCE, self._live.show, [f"waiting for {what}"], {"now": True})
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
-    def answer(self, reply: Reply) -> None:
-        """Show a reply while it grows, then one line of numbers."""
-        written = ""
+    def answer(self, reply: Reply, *, show_drafts: bool = False) -> None:
+        """Show a reply while it grows, with `show_drafts` accepted tokens in colour; then the numbers."""
         for event in reply:
             if isinstance(event, Reading):
                 self._live.show(f"reading the prompt: {event.done} of {event.total} tokens", now=True)
             else:
-                written = self._write(event) or written
+                self._write(event, coloured=show_drafts and self._coloured)
                 self._live.show(words.live(reply.stats))
         self._live.clear()
         if not self._quiet:
-            if not written.endswith("\n"):
-                self._out("\n")
-            self._console.print(Text(words.summary(reply.stats), style="dim"))
+            self._end_line()
+            for line in (words.summary(reply), *words.insight(reply)):
+                say(line)
 
     def result(self, value: dict[str, Any]) -> None:
         """Print one JSON object."""
-        self._out(json.dumps(value, ensure_ascii=False) + "\n")
+        unicode = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+        self._out(json.dumps(value, ensure_ascii=not unicode).translate(_UNSAFE) + "\n")
 
     def text(self, text: str) -> None:
         """Print text that was asked for."""
         self._out(words.visible(text) if self._on_terminal else text)
 
-    def _write(self, event: Writing) -> str:
-        text = "".join(piece for piece, _ in event.pieces)
-        if self._quiet:
-            return text
-        if not self._on_terminal:
-            self._out(text)
-        elif not self._coloured:
-            self._out(words.visible(text))
-        else:
-            for piece, fate in event.pieces:
-                shown = words.visible(piece)
-                self._out(f"{_DRAFTED}{shown}{_PLAIN}" if fate is Fate.ACCEPTED and shown else shown)
-        return text
+    @property
+    def columns(self) -> int:
+        """How wide a table can be."""
+        return self._paper.width
 
-    def _out(self, text: str) -> None:
-        sys.stdout.write(text)
+    def tables(self, *tables: Table) -> None:
+        """Print tables, parted by empty lines; outside a terminal wide enough for their text, and not padded."""
+        for i, table in enumerate(tables):
+            with self._paper.capture() as captured:
+                self._paper.print(table)
+            lines = captured.get().splitlines()
+            self._out("\n" * bool(i) + "".join(f"{line.rstrip()}\n" for line in lines))
+
+    def _write(self, event: Writing, *, coloured: bool) -> None:
+        if self._quiet:
+            return
+        self._live.make_way()
+        if not self._on_terminal:
+            self._out("".join(piece for piece, _ in event.pieces))
+            return
+        for piece, fate in event.pieces:
+            shown = words.visible(piece)
+            self._out(shown, code=_DRAFTED if coloured and shown and fate is Fate.ACCEPTED else "")
+            self._live.wrote(shown)
+
+    def _end_line(self) -> None:
+        """Begin a new line, unless the last text ended with one."""
+        if not self._written.endswith("\n"):
+            self._out("\n")
+
+    def _out(self, text: str, *, code: str = "") -> None:
+        """Print text, in the colour of an escape code."""
+        sys.stdout.write(f"{code}{text}{_PLAIN}" if code else text)
         sys.stdout.flush()
+        self._written = text or self._written
 
 
 def reply_json(reply: Reply, **about: object) -> dict[str, Any]:
@@ -116,7 +151,8 @@ def reply_json(reply: Reply, **about: object) -> dict[str, Any]:
     stats = reply.stats
     names = (
         "tokens decode_seconds tokens_per_second prompt_seconds rounds drafted tested accepted acceptance_rate "
-        "draft_utilisation tokens_per_round draft_seconds verify_seconds other_seconds prompt_reused rounds_by_drafter"
+        "draft_utilisation tokens_per_round draft_seconds verify_seconds other_seconds prompt_reused rounds_by_drafter "
+        "drafted_by_drafter"
     )
     return {
         "text": reply.text,
@@ -124,5 +160,6 @@ def reply_json(reply: Reply, **about: object) -> dict[str, Any]:
         "finish_reason": reply.finish_reason,
         "prompt_tokens": stats.prompt_tokens,
         **about,
+        "estimated_speedup": reply.estimated_speedup,
         "stats": {name: getattr(stats, name) for name in names.split()},
     }

@@ -6,25 +6,20 @@ Knows the catalogue's values, not how they were found.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from speclocal.decoding.costs import NARROW, Calibration, Speeds
 from speclocal.decoding.theory import expected_tokens
 from speclocal.llama.formats import Layout
-from speclocal.models.sources import ListedModel, ListedPair
+from speclocal.models.sources import ListedModel, ListedPair, Listing
 from speclocal.terminal import words
 
-
-def show(*tables: Table) -> None:
-    """Print tables on stdout; outside a terminal wide enough for their text."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200
-    for table in tables:
-        console.print(table)
+_ALPHAS = (0.6, 0.8, 0.95)
+_CURVE = 60  # columns of a curve's table without the plot
+_BAR = 24
 
 
 def models_table(models: Sequence[ListedModel], default: str) -> Table:
@@ -38,6 +33,25 @@ def models_table(models: Sequence[ListedModel], default: str) -> Table:
     return table
 
 
+def listing_json(listed: Listing) -> dict[str, Any]:
+    """Return the catalogue as plain values."""
+    return {
+        "models": [
+            {
+                "name": model.spec.name,
+                "size_bytes": model.spec.size_bytes,
+                "licence": model.spec.licence,
+                "path": str(model.path) if model.path else None,
+            }
+            for model in listed.models
+        ],
+        "pairs": [
+            {"name": pair.spec.name, "target": pair.spec.target, "draft": pair.spec.draft, "on_disk": pair.complete}
+            for pair in listed.pairs
+        ],
+    }
+
+
 def pairs_table(pairs: Sequence[ListedPair]) -> Table:
     """Return the pairs of the catalogue, and which are complete."""
     table = _table("pair", "target", "draft", "on disk")
@@ -48,18 +62,24 @@ def pairs_table(pairs: Sequence[ListedPair]) -> Table:
     return table
 
 
-def curve_table(name: str, calibration: Calibration) -> Table:
-    """Return a model's pass-cost curve with a plot beside it, and what each width can gain."""
+def curve_table(name: str, calibration: Calibration, room: int) -> Table:
+    """Return a model's pass-cost curve, what each width can gain, and in `room` columns of more than 60 a plot."""
     one = calibration.seconds[1]
     widest = max(calibration.seconds.values())
-    table = _table(f"{name}: tokens in a pass", "time", "of one", "exact", "gain at acceptance 0.6", "0.8", "0.95", "")
-    for column in table.columns[:-1]:
+    gains = [f"gain at {alpha}" for alpha in _ALPHAS]
+    table = _table("tokens", "time", "of one", "exact", *gains, title=f"{name}: passes over tokens")
+    for column in table.columns:
         column.justify = "right"
+    bar_columns = min(_BAR, room - _CURVE)
+    if bar_columns > 0:
+        table.add_column("")
     for width, seconds in calibration.seconds.items():
-        gains = [expected_tokens(alpha, width - 1) * one / seconds for alpha in (0.6, 0.8, 0.95)]
-        bar = "\u2588" * max(1, round(24 * seconds / widest))
-        cells = (str(width), words.duration(seconds), words.number(seconds / one), _exact(width, calibration))
-        table.add_row(*map(_cell, cells), *(_cell(f"{gain:.2f}x") for gain in gains), _cell(bar))
+        shares = [expected_tokens(alpha, width - 1) * one / seconds for alpha in _ALPHAS]
+        cells = [str(width), words.duration(seconds), words.number(seconds / one), _exact(width, calibration)]
+        cells += [f"{share:.2f}x" for share in shares]
+        if bar_columns > 0:
+            cells.append("\u2588" * max(1, round(bar_columns * seconds / widest)))
+        table.add_row(*map(_cell, cells))
     return table
 
 
@@ -68,7 +88,7 @@ def curve_words(calibration: Calibration) -> list[str]:
     seconds = calibration.seconds
     one = seconds[1]
     sentences = []
-    for alpha in (0.6, 0.8, 0.95):
+    for alpha in _ALPHAS:
         gain, width = max((expected_tokens(alpha, width - 1) * one / taken, width) for width, taken in seconds.items())
         best = f"{gain:.2f}x with drafts of {width - 1}" if width > 1 else "nothing: plain decoding is fastest"
         sentences.append(f"free drafts accepted at {alpha}: at best {best}")
@@ -95,10 +115,14 @@ def _exact(width: int, calibration: Calibration) -> str:
     return "yes" if depths[-1] == calibration.exact[-1].depth else f"to {depths[-1]}"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+def _table(*columns: str, title: str = "") -> Table:
+    """Return a table whose cells fold where they do not fit, so that nothing is lost."""
+    heading = _cell(title) if title else None
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, title=heading, title_justify="left", title_style="bold"
+    )
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     return table
 
 

@@ -6,13 +6,19 @@ Knows how to say things, not where they are shown.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from speclocal.decoding.stats import Stats
+if TYPE_CHECKING:
+    from speclocal.decoding.stats import Stats
+    from speclocal.jobs.reply import Reply
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
     **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
 }
+
+
+_DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
 
 
 def visible(text: str) -> str:
@@ -45,17 +51,41 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
-def summary(stats: Stats) -> str:
+def summary(reply: Reply) -> str:
     """Return one line on a finished reply."""
+    stats = reply.stats
     parts = [f"{stats.tokens} tokens in {duration(stats.decode_seconds)}"]
     if stats.tokens_per_second is not None:
         parts[0] += f": {number(stats.tokens_per_second)} tokens/s"
+    if reply.estimated_speedup is not None and stats.drafted:
+        parts.append(f"about {number(reply.estimated_speedup)}x plain")
     if stats.drafted:
         parts += [f"{stats.rounds} rounds", f"{number(stats.tokens_per_round or 0)} tokens per round"]
         if stats.acceptance_rate is not None:
             parts.append(f"acceptance {stats.acceptance_rate:.2f}")
     parts.append(f"prompt: {stats.prompt_tokens} tokens in {duration(stats.prompt_seconds)}")
     return ", ".join(parts)
+
+
+def insight(reply: Reply) -> list[str]:
+    """Return what mode `auto` did and why: who drafted, where the time went, and why a draft model did not draft."""
+    stats = reply.stats
+    if reply.estimated_speedup is None or not stats.rounds:
+        return []
+    shares = [
+        f"{_DOING[name]} {count / stats.rounds:.0%}"
+        + (f" (drafts of {number(drafted / count)})" if (drafted := stats.drafted_by_drafter[name]) else "")
+        for name, count in sorted(stats.rounds_by_drafter.items(), key=lambda item: -item[1])
+    ]
+    times = {"verify": stats.verify_seconds, "draft": stats.draft_seconds, "other": stats.other_seconds}
+    spent = ", ".join(f"{name} {duration(seconds)}" for name, seconds in times.items())
+    lines = [f"rounds: {', '.join(shares)}; time: {spent}"]
+    if verdict := reply.why_no_draft_model:
+        lines.append(
+            f"draft model off: costs {verdict.cost_ratio:.2f} of a pass here, accepted {verdict.acceptance:.2f}, "
+            f"would run at {verdict.speedup:.2f}x"
+        )
+    return lines
 
 
 def live(stats: Stats) -> str:

@@ -11,6 +11,7 @@ from speclocal.decoding.types import Fate
 from speclocal.errors import SpeclocalError
 from speclocal.jobs.reply import Reading, Writing
 from speclocal.terminal.cli import main  # noqa: F401 (as in a real run, it is imported)
+from speclocal.terminal.console import tell
 from speclocal.terminal.render import View
 
 asked = json.loads(sys.argv[1])
@@ -20,6 +21,7 @@ class Scripted:
     """A reply that says what it is told to, and waits for a file named `go` where it is told to."""
 
     stats = Stats(prompt_tokens=5, tokens=7, rounds=3, drafted=6, tested=5, accepted=4, decode_seconds=1.0)
+    estimated_speedup = None
 
     def __iter__(self):
         yield Reading(5, 5)
@@ -34,8 +36,8 @@ class Scripted:
                 yield Writing(((piece, Fate(fate)),), SimpleNamespace())
 
 
-with View(**asked.get("view", {})) as view:
-    try:
-        view.answer(Scripted())
-    except SpeclocalError as error:
-        view.error(error)
+try:
+    with View() as view:
+        view.answer(Scripted(), show_drafts=asked.get("show_drafts", False))
+except SpeclocalError as error:
+    tell(error)

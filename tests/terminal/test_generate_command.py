@@ -12,11 +12,22 @@ from commands import SUMMARY, Run
 
 MODES = ("off", "lookup", "draft", "auto")
 LIST = "Repeat this list three times: red, green, blue, red, green, blue."
-KEYS = ["text", "token_ids", "finish_reason", "prompt_tokens", "model", "draft", "mode", "seed", "stats"]
+KEYS = [
+    "text",
+    "token_ids",
+    "finish_reason",
+    "prompt_tokens",
+    "model",
+    "draft",
+    "mode",
+    "seed",
+    "estimated_speedup",
+    "stats",
+]
 STATS = [
     *("tokens", "decode_seconds", "tokens_per_second", "prompt_seconds", "rounds", "drafted", "tested", "accepted"),
     *("acceptance_rate", "draft_utilisation", "tokens_per_round", "draft_seconds", "verify_seconds", "other_seconds"),
-    *("prompt_reused", "rounds_by_drafter"),
+    *("prompt_reused", "rounds_by_drafter", "drafted_by_drafter"),
 ]
 
 

@@ -46,7 +46,6 @@ def test_ctrl_c_ends_a_json_reply_with_nothing(default_model_path: Path, environ
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-# Fails until an interrupt that arrives in the log callback is kept for after the native call.
 @pytest.mark.parametrize("function", ["llama_model_load_from_file", "llama_init_from_model"])
 def test_ctrl_c_while_a_model_is_loaded_is_not_lost(
     default_model_path: Path, environment: dict[str, str], function: str

@@ -91,7 +91,6 @@ def test_verbose_shows_the_native_log_on_stderr_only(generate: Run) -> None:
     assert ran.json["finish_reason"] == "length"
 
 
-# Fails until blank piped text is left out instead of refused.
 def test_a_blank_pipe_does_not_spoil_a_prompt(generate: Run) -> None:
     """A prompt given as an argument is answered though what is piped in is blank, as from an empty file."""
     plain = generate("hello", "--json").json

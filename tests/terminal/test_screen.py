@@ -48,7 +48,6 @@ def assert_ends_with_summary(lines: list[str], columns: int) -> None:
     assert SUMMARY.fullmatch("".join([*padded, *lines[-1:]]) + "\n"), lines
 
 
-# Fails until the live line waits while a row is just full.
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (20, 5)])
 def test_the_screen_holds_the_text_once_and_the_summary(
     default_model_path: Path, environment: dict[str, str], story: str, columns: int, rows: int
@@ -106,7 +105,6 @@ def test_ctrl_c_while_the_prompt_is_read(default_model_path: Path, environment: 
     assert [line for line in terminal.lines if line not in ("", "^C")] == []
 
 
-# Fails until an error that interrupts a line begins a new one.
 def test_an_error_in_the_reply_gives_the_terminal_back(show: Show) -> None:
     """What was written stays, the error begins a line of its own, and the live line is gone."""
     with show(("some text", "own"), ("it broke", "error"), rows=8) as terminal:
@@ -115,14 +113,13 @@ def test_an_error_in_the_reply_gives_the_terminal_back(show: Show) -> None:
     assert terminal.whole
 
 
-# Fails until the old row of the live line is erased when the terminal has grown.
 def test_the_live_line_follows_a_new_size(show: Show, tmp_path: Path) -> None:
     """After a resize the live line is drawn on the new last row, and the end leaves nothing of the old one."""
     before = [(f"line {i}\n", "own") for i in range(30)]
     after = [(f"more {i}\n", "own") for i in range(30)]
     with show(*before, ("", "wait"), *after, pause=0.02, rows=10, columns=40) as terminal:
         terminal.wait_for(lambda: "line 29" in terminal.text and "tokens/s" in terminal.rows[-1])
-        terminal.resize(60, 20)
+        terminal.resize(140, 20)
         (tmp_path / "go").touch()
         terminal.wait_for(lambda: terminal.rows[-1].startswith("7 tokens  7.00 tokens/s"))
         assert terminal.end() == 0
@@ -132,7 +129,6 @@ def test_the_live_line_follows_a_new_size(show: Show, tmp_path: Path) -> None:
     assert terminal.whole
 
 
-# Fails until the size is asked of stderr, not of stdout.
 def test_the_size_is_that_of_the_terminal_not_of_stdout(
     show: Show, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -148,7 +144,6 @@ def test_the_size_is_that_of_the_terminal_not_of_stdout(
     assert len(terminal.lines) == 2  # the summary, in two rows of 60 columns
 
 
-# Fails until the live line waits while the cursor stands behind the last column (tmux and pyte forget that on DECRC).
 def test_no_character_is_lost_at_the_right_margin(show: Show) -> None:
     """The live line, drawn while a row is just full, does not cost the character in the last column."""
     pieces = [
@@ -184,11 +179,10 @@ def test_control_characters_are_kept_outside_a_terminal(
     assert (tmp_path / "text").read_text() == "a\x1b[31mb\n"
 
 
-# Fails until --show-drafts looks at TERM too.
 def test_a_simple_terminal_gets_no_escape_codes(show: Show) -> None:
-    """With TERM=dumb, or no TERM, what is written is text."""
+    """With TERM=dumb, a terminal that nobody knows, or no TERM, what is written is text."""
     for term in ("dumb", "unknown", ""):
-        with show(("one ", "own"), ("two", "accepted"), view={"show_drafts": True}, env={"TERM": term}) as terminal:
+        with show(("one ", "own"), ("two", "accepted"), show_drafts=True, env={"TERM": term}) as terminal:
             assert terminal.end() == 0
         assert b"\x1b" not in terminal.written
         assert terminal.lines[0] == "one two"
@@ -197,7 +191,7 @@ def test_a_simple_terminal_gets_no_escape_codes(show: Show) -> None:
 def test_no_color_means_no_colours(show: Show) -> None:
     """With NO_COLOR nothing is coloured, drafts neither."""
     pieces = (("one ", "own"), ("two", "accepted"), ("bad", "error"))
-    with show(*pieces, view={"show_drafts": True}, env={"NO_COLOR": "1"}) as terminal:
+    with show(*pieces, show_drafts=True, env={"NO_COLOR": "1"}) as terminal:
         assert terminal.end() == 0
     assert re.findall(rb"\x1b\[[\d;]*m", terminal.written) != []
     assert [
@@ -206,7 +200,6 @@ def test_no_color_means_no_colours(show: Show) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-# Fails until SIGTERM and SIGHUP end the command as Ctrl-C does.
 def test_a_command_that_is_ended_gives_the_terminal_back(show: Show, name: str) -> None:
     """`kill` leaves a terminal in which all rows scroll, and a command that ended by a signal."""
     with show(("text", "own"), ("", "wait"), rows=8) as terminal:
@@ -249,7 +242,6 @@ def test_json_on_a_terminal_is_one_object(environment: dict[str, str], models: M
     assert b"\x1b" not in terminal.written
 
 
-# Fails until DEL and C1 are escaped in JSON.
 def test_json_on_a_terminal_cannot_control_it(environment: dict[str, str]) -> None:
     """Control characters are escaped in the JSON that a terminal shows: DEL and C1 too, which JSON allows."""
     program = (
@@ -262,7 +254,6 @@ def test_json_on_a_terminal_cannot_control_it(environment: dict[str, str]) -> No
     assert json.loads(terminal.text) == {"text": "a\x1b[1m\x7f\x9b1m"}
 
 
-# Fails until tables fold long names.
 def test_the_tables_fit_a_narrow_terminal(environment: dict[str, str]) -> None:
     """On 40 columns the list of models wraps inside its columns, and no name is lost."""
     with Terminal([*COMMAND, "models"], columns=40, rows=60, env=environment) as terminal:
@@ -281,7 +272,6 @@ def test_errors_wrap_as_the_terminal_does(environment: dict[str, str], models: M
     assert terminal.whole
 
 
-# Fails until the live line shows control characters instead of writing them.
 def test_names_on_the_live_line_are_shown_not_obeyed(
     environment: dict[str, str], models: Models, tmp_path: Path
 ) -> None:

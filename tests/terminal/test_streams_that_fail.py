@@ -41,13 +41,11 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(shell: Shell) -> None
     assert shell("say --json | true").code == 0
 
 
-# Fails until `models` treats a closed pipe as `generate` does (rich exits with 1).
 def test_a_reader_that_has_enough_of_a_table_ends_it_quietly(shell: Shell) -> None:
     """`models | head` is no failure either."""
     assert shell("speclocal models | head -c 5") == Ran(0, "model", "")
 
 
-# Fails until OSError on stdout becomes an error message.
 @pytest.mark.parametrize("line", ["say > /dev/full", "say --json > /dev/full", "speclocal models > /dev/full"])
 def test_a_full_disk_is_an_error_in_one_line(shell: Shell, line: str) -> None:
     """Output that cannot be written fails with a message."""
@@ -58,7 +56,6 @@ def test_a_full_disk_is_an_error_in_one_line(shell: Shell, line: str) -> None:
     assert "Traceback" not in ran.err
 
 
-# Fails until `summarize -` copes with sys.stdin being None.
 def test_a_closed_stdin_is_an_empty_one(shell: Shell) -> None:
     """Without stdin an argument is answered, and a command that needs stdin says so."""
     ran = shell("say <&-")
@@ -69,14 +66,12 @@ def test_a_closed_stdin_is_an_empty_one(shell: Shell) -> None:
     assert ran.err == "error: there is no standard input\n\nhint: give the name of a file\n"
 
 
-# Fails until View copes with sys.stdout being None.
 def test_a_closed_stdout_is_no_traceback(shell: Shell) -> None:
     """With nowhere to write, the command ends; it does not end in a traceback."""
     for options in ("", "--json"):
         assert "Traceback" not in shell(f"say {options} >&-").err
 
 
-# Fails until View and LiveLine cope with sys.stderr being None.
 def test_a_closed_stderr_costs_only_the_messages(shell: Shell) -> None:
     """Without stderr the text is the same, and an error still has its exit code."""
     answer = shell("say").out

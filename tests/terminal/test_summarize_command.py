@@ -113,7 +113,6 @@ def test_an_old_encoding_is_guessed_and_said(summarize: Run, tmp_path: Path) -> 
     assert ran.err.startswith("read as cp1252, a guess")
 
 
-# Fails until there is an option --encoding, or the notes and hints do not name it.
 def test_hints_name_only_options_that_exist(run: Run, summarize: Run, tmp_path: Path) -> None:
     """An option that a message recommends is an option of the command."""
     latin, binary = tmp_path / "latin.txt", tmp_path / "binary.dat"
@@ -124,7 +123,6 @@ def test_hints_name_only_options_that_exist(run: Run, summarize: Run, tmp_path: 
     assert "--encoding" not in said or "--encoding" in options
 
 
-# Fails until _piped hands on the notes of the document.
 def test_notes_on_piped_text_are_shown_by_generate_too(generate: Run) -> None:
     """What `summarize -` says about piped text, `generate` says as well."""
     ran = generate("hello", stdin=b"a\0b\0c one two three")
