@@ -110,7 +110,7 @@ class DraftOdds:
     _CONFIDENCES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
     _PRIORS = (0.20, 0.33, 0.41, 0.53, 0.58, 0.66, 0.80, 0.91, 0.95, 0.99, 0.998)
     _TYPICAL = 0.8  # acceptance of a token whose confidence is not known yet, to begin with
-    _MOOD = 0.98  # what one token still counts for in the typical acceptance after one more
+    _MOOD = 0.95  # what one token still counts for in the typical acceptance after one more
 
     def __init__(self) -> None:
         self._odds = Odds(self._PRIORS, weight=4)

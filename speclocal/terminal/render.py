@@ -141,9 +141,9 @@ class View:
 
     def _out(self, text: str, *, code: str = "") -> None:
         """Print text, in the colour of an escape code."""
+        self._written = text or self._written
         sys.stdout.write(f"{code}{text}{_PLAIN}" if code else text)
         sys.stdout.flush()
-        self._written = text or self._written
 
 
 def reply_json(reply: Reply, **about: object) -> dict[str, Any]:
