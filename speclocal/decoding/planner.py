@@ -83,6 +83,7 @@ class AutoPlanner:
 
     _TRIED_SHARE = 0.01  # of all time may go into trying the draft model against the odds
     _TRIED_SIZE = 2  # tokens of such a try
+    _BEHIND_SHARE = 0.015  # of the time may be lost against plain decoding
 
     def __init__(
         self,
@@ -104,8 +105,8 @@ class AutoPlanner:
         self._reached = _Recent(16.0, 16 * costs.seconds(1), memory=0.97)  # tokens, seconds: as after plain rounds
         self._runs = _Recent(8.0, 1.0, memory=0.8)  # rounds and times the draft model worked without a break
         self._run = 0
-        self._num_emitted = 0
-        self._seconds = self._tried_seconds = 0.0
+        self._missed_seconds = 0.0
+        self._seconds = self._tried_seconds = self._copy_gain = 0.0
         self._match: Match | None = None
         self._copy: list[int] = []
         self._drafting: Relay | None = None
@@ -114,7 +115,7 @@ class AutoPlanner:
         self.lookup.begin(tokens)
         if self.draft:
             self.draft.begin(tokens)
-        self._num_emitted = 0
+        self._missed_seconds = 0.0
 
     def plan(self, tokens: Sequence[int], limit: int) -> Plan:
         sizes = self._sizes(len(tokens), min(limit, _LONGEST))
@@ -135,8 +136,9 @@ class AutoPlanner:
             self._runs.add(self._run, 1)
             self._run = 0
         self._reached.add(len(round_.verdicts), round_.seconds)
-        self._num_emitted += len(round_.verdicts)
         self._seconds += round_.seconds
+        if round_.drafter == self.lookup.name:
+            self._copy_gain += self.plain_seconds(len(round_.verdicts)) - round_.seconds
 
     def plain_seconds(self, num_tokens: int) -> float:
         """Return the seconds that plain decoding would take for `num_tokens`."""
@@ -190,10 +192,20 @@ class AutoPlanner:
         allowed = self.exact_widths(length + max(NARROW))
         return [width - 1 for width in allowed if 1 < width <= limit + 1]
 
+    def _affordable(self, sizes: Sequence[int]) -> Sequence[int]:
+        """Return the lengths of copies whose loss, if every token is rejected, leaves copying hardly behind.
+
+        What copies gained over plain decoding may be staked, and a little more: gains come before large stakes, and no
+        text, however misleading, is slowed down by copies for more than `_BEHIND_SHARE` of the time and one pass.
+        """
+        stake = self._copy_gain + self._BEHIND_SHARE * self._seconds + self.costs.seconds(1)
+        return [size for size in sizes if self.added_seconds(size) <= stake]
+
     def _best_copy(self, tokens: Sequence[int], sizes: Sequence[int]) -> Option:
         self._match = match = self.lookup.match(tokens)
         if match is None:
             return Option()
+        sizes = self._affordable(sizes)
         self._copy = self.lookup.copy(match, max(sizes, default=1))
         rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
         return best_option(rates, self.added_seconds, self.price, sizes)
@@ -205,11 +217,10 @@ class AutoPlanner:
         catch_up_seconds = self.draft_costs.seconds(backlog)
         stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
         option = self.draft_on(1.0, 0, sizes)
-        if stops_early:
+        if stops_early and backlog <= self.draft_costs.widest:  # leading into copies alone is not worth a whole text
             option = max(option, self._led_copy(sizes))
-        advantage = option.worth - copying.worth  # tokens a round; the catch-up is paid once, for several rounds
         extra_seconds = catch_up_seconds - self.draft_costs.seconds(1)
-        if advantage > 0 and advantage * self._rounds_ahead(backlog, option) > self.price * extra_seconds:
+        if self._catches_up(backlog, (option.worth - copying.worth) / self.price, extra_seconds):
             lengths = sizes if stops_early else [option.size]
             return Relay(self, self.draft, lengths, backlog, stops_early=stops_early)
 
@@ -232,15 +243,19 @@ class AutoPlanner:
         copied = self.copy_on(led_into, typical, 1, sizes)
         return max(Option(), Option(typical - step + agrees * copied.worth, 1 + copied.size))
 
-    def _rounds_ahead(self, backlog: int, option: Option) -> float:
-        """Return over how many rounds a catch-up pays.
+    def _catches_up(self, backlog: int, advantage_seconds: float, extra_seconds: float) -> bool:
+        """Return whether the draft model, better by `advantage_seconds` this round, should read its backlog now.
 
-        Reading a text for the first time pays for the rest of the reply, which is expected to be as long as it is
-        already; reading what others drafted pays until others draft again.
+        Reading what others drafted is paid off by the rounds until others draft again, as many as of late. Reading a
+        text for the first time is put off until the seconds missed without the draft model would have paid for it: so
+        it costs a short reply nothing, and any reply at most twice what knowing its length would have cost.
         """
+        if advantage_seconds <= 0:
+            return False
         if backlog <= self.draft_costs.widest:
-            return self._runs.ratio
-        return self._num_emitted / (1 + option.size * self.draft_odds.typical)
+            return advantage_seconds * self._runs.ratio > extra_seconds
+        self._missed_seconds += advantage_seconds
+        return self._missed_seconds > extra_seconds
 
 
 class _Recent:
