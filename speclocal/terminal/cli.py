@@ -3,7 +3,6 @@
 Knows which job belongs to which command. What a job needs is imported when it runs, so `--help` answers at once.
 """
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import typer
 
 import speclocal
 from speclocal.errors import SpeclocalError, UsageError
+from speclocal.terminal import streams
 from speclocal.terminal.options import ModelOptions, Options, ReplyOptions, with_options
 
 if TYPE_CHECKING:
@@ -35,39 +35,33 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line, and leave with its exit code."""
-    _open_streams()
+    streams.prepare()
     try:
-        command = typer.main.get_command(app)
-        with command.make_context("speclocal", sys.argv[1:]) as context:
-            command.invoke(context)
+        code = _run()
         sys.stdout.flush()
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)
+        sys.exit(code)
     except _Misuse as error:
         _fail(_in_house_form(error))
     except SpeclocalError as error:
         _fail(error)
     except BrokenPipeError:  # the reader has enough, as `| head` does
-        _drop_output()
+        streams.drop(sys.stdout)
     except OSError as error:
-        _drop_output()
+        streams.drop(sys.stdout)
         _fail(SpeclocalError(f"{error.filename or 'the output cannot be written'}: {error.strerror or error}"))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _open_streams() -> None:
-    """Give output a place where it has none, and let no character that a terminal lacks end it."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (open to the end)
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-
-
-def _drop_output() -> None:
-    """Keep Python from writing at its end what could not be written before."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _run() -> int:
+    """Run the command and return its exit code; every other end is an exception."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("speclocal", sys.argv[1:]) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
 
 
 def _fail(error: SpeclocalError) -> NoReturn:
@@ -79,7 +73,7 @@ def _fail(error: SpeclocalError) -> NoReturn:
 
 def _in_house_form(error: typer.BadParameter) -> UsageError:
     """Return what typer says of a wrong command line as an error like others."""
-    said = error.format_message().replace("'", "`").rstrip(".")
+    said = error.format_message().replace("'", "`").replace("Value error, ", "").rstrip(".")
     path = error.ctx.command_path if error.ctx else "speclocal"
     return UsageError(said[:1].lower() + said[1:], f"see `{path} --help`")
 

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from speclocal.terminal import words
+from speclocal.terminal import streams, words
 
 _INTERVAL = 0.1  # seconds between two drawings
 _SMALLEST = 4  # rows a terminal must have to spare one
@@ -90,8 +90,12 @@ class LiveLine:
             return _NONE
 
     def _write(self, sequence: str) -> None:
-        self._out.write(sequence)
-        self._out.flush()
+        try:
+            self._out.write(sequence)
+            self._out.flush()
+        except OSError:  # the terminal is gone; the text may go elsewhere
+            self.enabled = False
+            streams.drop(self._out)
 
 
 def _fitting(text: str, columns: int) -> str:

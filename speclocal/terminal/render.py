@@ -20,7 +20,7 @@ from rich.table import Table
 from speclocal.decoding.types import Fate
 from speclocal.jobs.reply import Reading, Reply, Writing
 from speclocal.terminal import signals, words
-from speclocal.terminal.console import console, say
+from speclocal.terminal.console import console, rendered, say
 from speclocal.terminal.live import LiveLine
 
 _DRAFTED = "\x1b[32m"  # green
@@ -117,9 +117,7 @@ class View:
     def tables(self, *tables: Table) -> None:
         """Print tables, parted by empty lines; outside a terminal wide enough for their text, and not padded."""
         for i, table in enumerate(tables):
-            with self._paper.capture() as captured:
-                self._paper.print(table)
-            lines = captured.get().splitlines()
+            lines = rendered(table, self._paper).splitlines()
             self._out("\n" * bool(i) + "".join(f"{line.rstrip()}\n" for line in lines))
 
     def _write(self, event: Writing, *, coloured: bool) -> None:

@@ -63,11 +63,11 @@ def pairs_table(pairs: Sequence[ListedPair]) -> Table:
 
 
 def curve_table(name: str, calibration: Calibration, room: int) -> Table:
-    """Return a model's pass-cost curve, what each width can gain, and in `room` columns of more than 60 a plot."""
+    """Return a model's pass-cost curve, what each width can gain, and a plot if it fits into `room` columns."""
     one = calibration.seconds[1]
     widest = max(calibration.seconds.values())
-    gains = [f"gain at {alpha}" for alpha in _ALPHAS]
-    table = _table("tokens", "time", "of one", "exact", *gains, title=f"{name}: passes over tokens")
+    title = f"{name}: passes over tokens, and what drafts gain that are accepted at {', '.join(map(str, _ALPHAS))}"
+    table = _table("tokens", "time", "of one", "exact", *(f"at {alpha}" for alpha in _ALPHAS), title=title)
     for column in table.columns:
         column.justify = "right"
     bar_columns = min(_BAR, room - _CURVE)

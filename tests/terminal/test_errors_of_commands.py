@@ -196,7 +196,6 @@ def test_debug_keeps_the_exit_code(generate: Run) -> None:
     assert generate("hello", "-m", "zzz", "--debug").code == 2
 
 
-# Fails until parse_hub_file or hub.find refuses what the Hub calls no repository.
 def test_a_name_the_hub_would_refuse_is_an_error_like_others(generate: Run) -> None:
     """`hf:` before something that no repository can be called gives a message, not a traceback."""
     for reference in ("hf:../..:x.gguf", "hf:-a/b:x.gguf", "hf:a/b--c:x.gguf", f"hf:{'a' * 60}/{'b' * 60}:x.gguf"):

@@ -73,3 +73,30 @@ def test_ctrl_c_while_a_model_is_loaded_is_not_lost(
             [sys.executable, "-c", program, "generate", "Hi", *options], env=environment, **QUIET, check=False
         )
         assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_ctrl_c_while_the_program_is_imported(environment: dict[str, str]) -> None:
+    """An interrupt before the command line is read is no traceback either."""
+    program = (
+        "import signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from speclocal.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "models"], env=environment, **QUIET, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_sigterm_ends_a_reply_with_a_whole_line(default_model_path: Path, environment: dict[str, str]) -> None:
+    """What is ended from outside in the reply leaves whole lines, no traceback, and the code of the signal."""
+    options = ["-m", str(default_model_path), "--threads", "1", "-n", "2000", "--mode", "off"]
+    with subprocess.Popen([*COMMAND, "generate", "Count to 1000.", *options], env=environment, **QUIET) as process:
+        assert process.stdout is not None
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGTERM)
+        rest, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + signal.SIGTERM, b"")
+    assert (first + rest).endswith(b"\n")

@@ -107,7 +107,6 @@ def test_a_model_path_need_not_be_utf8(generate: Run, models: Models) -> None:
     assert SUMMARY.fullmatch(ran.err)
 
 
-# Fails until only the modes that can use a draft model load it.
 @pytest.mark.parametrize("mode", ["off", "lookup"])
 def test_a_draft_model_that_is_not_used_is_not_loaded(generate: Run, models: Models, mode: str) -> None:
     """A mode without a draft model neither fetches nor loads one, which a pair would bring along."""

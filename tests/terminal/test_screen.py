@@ -209,6 +209,30 @@ def test_a_command_that_is_ended_gives_the_terminal_back(show: Show, name: str) 
     assert terminal.whole
 
 
+def test_a_stopped_command_gives_the_terminal_back_until_it_goes_on(show: Show, tmp_path: Path) -> None:
+    """Ctrl-Z leaves a terminal in which all rows scroll; after `fg` the live line is drawn again."""
+    with show(("text", "own"), ("", "wait"), *[(" more", "own")] * 9, pause=0.05, rows=8) as terminal:
+        terminal.wait_for(lambda: terminal.rows[0] == "text" and terminal.screen.margins is not None)
+        terminal.press("z")
+        terminal.wait_for(lambda: terminal.whole)
+        (tmp_path / "go").touch()
+        terminal.kill(signal.SIGCONT)
+        terminal.wait_for(lambda: terminal.rows[-1].startswith("7 tokens  7.00 tokens/s"))
+        assert terminal.end() == 0
+    assert terminal.lines[0].startswith("text^Z more more")
+    assert terminal.whole
+
+
+def test_a_silent_pipe_is_waited_for_in_words(environment: dict[str, str], models: Models) -> None:
+    """A command that reads from a pipe into which nothing is written says so, until something is."""
+    command = f"sleep 3 | {' '.join(COMMAND)} generate hi -m {models.target} --threads 1 -n 4 --mode off"
+    with Terminal(["bash", "-c", command], env=environment, cwd=str(models.folder)) as terminal:
+        terminal.wait_for(lambda: terminal.rows[-1] == "waiting for standard input")
+        assert terminal.end() == 0
+    assert "waiting" not in terminal.text
+    assert terminal.whole
+
+
 def test_a_terminal_of_three_rows_has_none_to_spare(show: Show) -> None:
     """Where rows are few there is no live line, and the text is whole."""
     with show(*[(f"{i}\n", "own") for i in range(9)], rows=3) as terminal:

@@ -46,7 +46,10 @@ def test_a_reader_that_has_enough_of_a_table_ends_it_quietly(shell: Shell) -> No
     assert shell("speclocal models | head -c 5") == Ran(0, "model", "")
 
 
-@pytest.mark.parametrize("line", ["say > /dev/full", "say --json > /dev/full", "speclocal models > /dev/full"])
+@pytest.mark.parametrize(
+    "line",
+    ["say > /dev/full", "say --json > /dev/full", "speclocal models > /dev/full", "speclocal --help > /dev/full"],
+)
 def test_a_full_disk_is_an_error_in_one_line(shell: Shell, line: str) -> None:
     """Output that cannot be written fails with a message."""
     ran = shell(line)
@@ -73,10 +76,11 @@ def test_a_closed_stdout_is_no_traceback(shell: Shell) -> None:
 
 
 def test_a_closed_stderr_costs_only_the_messages(shell: Shell) -> None:
-    """Without stderr the text is the same, and an error still has its exit code."""
+    """Without stderr, or with one that is full, the text is the same, and an error still has its exit code."""
     answer = shell("say").out
-    assert shell("say 2>&-") == Ran(0, answer, "")
-    assert shell("say -m zzz 2>&-") == Ran(2, "", "")
+    for nowhere in ("2>&-", "2> /dev/full"):
+        assert shell(f"say {nowhere}") == Ran(0, answer, "")
+        assert shell(f"say -m zzz {nowhere}") == Ran(2, "", "")
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(shell: Shell) -> None:

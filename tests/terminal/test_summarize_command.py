@@ -113,6 +113,19 @@ def test_an_old_encoding_is_guessed_and_said(summarize: Run, tmp_path: Path) -> 
     assert ran.err.startswith("read as cp1252, a guess")
 
 
+def test_an_encoding_can_be_named(summarize: Run, tmp_path: Path) -> None:
+    """`--encoding` reads a file as it says, without a note; what is no encoding is refused."""
+    latin, utf8 = tmp_path / "latin.txt", tmp_path / "utf8.txt"
+    latin.write_bytes("caf\u00e9 na\u00eff".encode("latin-1"))
+    utf8.write_text("caf\u00e9 na\u00eff")
+    named = summarize(str(latin), "--encoding", "latin-1", "--json")
+    assert (named.code, named.err) == (0, "")
+    assert named.json["token_ids"] == summarize(str(utf8), "--json").json["token_ids"]
+    refused = summarize(str(latin), "--encoding", "nope")
+    assert refused.code == 2
+    assert refused.err.startswith("error: `nope` is not the name of a text encoding\n\nhint: ")
+
+
 def test_hints_name_only_options_that_exist(run: Run, summarize: Run, tmp_path: Path) -> None:
     """An option that a message recommends is an option of the command."""
     latin, binary = tmp_path / "latin.txt", tmp_path / "binary.dat"
