@@ -21,6 +21,9 @@ Logits = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
+_CERTAIN = np.ones(1)
+_CERTAIN.flags.writeable = False
+
 
 @dataclass(frozen=True)
 class SamplingParams:
@@ -57,7 +60,7 @@ class Distribution:
     @classmethod
     def one_hot(cls, token: int) -> Distribution:
         """Return the distribution that always emits `token`: greedy decoding, or a copied token."""
-        return cls(np.array([token], dtype=np.int64), np.ones(1))
+        return cls(np.array([token], dtype=np.int64), _CERTAIN)
 
     def prob(self, token: int) -> float:
         """Return the probability of `token`."""

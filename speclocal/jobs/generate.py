@@ -39,7 +39,7 @@ class Choice:
 def choose_models(target: str, draft: str, mode: Mode = Mode.AUTO) -> Choice:
     """Return the specs of two references; an empty target is the default model, a pair brings its draft model.
 
-    A mode that does not draft with a model gets none. Raises UsageError when the mode wants a draft model and there is none.
+    A mode that does not draft with a model gets none. Raises UsageError when mode `draft` has none to use.
     """
     catalog = load_catalog()
     reference = resolve(target or catalog.default, catalog)

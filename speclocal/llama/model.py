@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import llama_cpp
@@ -90,19 +91,19 @@ class LlamaModel:
 
         log.forget()
         try:
-            with interrupts.held():
-                status = llama_cpp.llama_decode(self._context, self._batch)
+            status = llama_cpp.llama_decode(self._context, self._batch)
             if status != 0:
                 raise _pass_error(status, count)
             self._cached.extend(tokens)
-        except BaseException:  # Ctrl-C included: it is held until llama.cpp returns
+        except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns
             self._undo(start)
             raise
         if num_rows == 0:
             llama_cpp.llama_synchronize(self._context)
             return np.empty((0, self.vocab_size), dtype=np.float32)
         first_row = llama_cpp.llama_get_logits_ith(self._context, count - num_rows)
-        return np.ctypeslib.as_array(first_row, (num_rows, self.vocab_size))
+        rows = ctypes.cast(first_row, _pointer_to(num_rows * self.vocab_size)).contents
+        return np.frombuffer(rows, dtype=np.float32).reshape(num_rows, self.vocab_size)
 
     def rollback(self, length: int) -> None:
         """Drop everything behind the first `length` tokens from the cache.
@@ -163,6 +164,12 @@ class LlamaModel:
         removable = bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, 1, -1))
         self.rollback(0)
         return removable
+
+
+@cache
+def _pointer_to(num_floats: int) -> Any:
+    """Return the type of a pointer to an array; making one is slow, and few sizes occur."""
+    return ctypes.POINTER(ctypes.c_float * num_floats)
 
 
 def _create_context(weights: Weights, context_size: int) -> Any:
