@@ -159,7 +159,7 @@ def run_llama(setup: Setup, mode: str, prompt: Prompt, ids: list[int], repeat: i
 
 def prepare(args: argparse.Namespace) -> Setup:
     """Fetch the models, tokenize the prompts, and make the measurements that mode `auto` keeps on disk."""
-    choice = choose_models(args.model, args.draft, Mode.OFF)
+    choice = choose_models(args.model, args.draft)
     placement = Placement.choose(args.threads)
     wanted = [prompt for prompt in load_prompts() if not prompt.traces_only]
     if args.prompts:
