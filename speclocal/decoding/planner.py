@@ -26,6 +26,7 @@ from speclocal.decoding.theory import speedup
 from speclocal.decoding.types import Drafter, Plan, Round
 
 _LONGEST = 62  # tokens of a draft: llama.cpp's attention computes other bits from 64 rows on
+_SURE_LENGTH = 7  # tokens of a match that is hardly ever a coincidence
 _NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
 
 
@@ -193,10 +194,9 @@ class AutoPlanner:
         return [width - 1 for width in allowed if 1 < width <= limit + 1]
 
     def _affordable(self, sizes: Sequence[int]) -> Sequence[int]:
-        """Return the lengths of copies whose loss, if every token is rejected, leaves copying hardly behind.
+        """Return the lengths of a doubtful copy whose loss, if every token is rejected, leaves copying hardly behind.
 
-        What copies gained over plain decoding may be staked, and a little more: gains come before large stakes, and no
-        text, however misleading, is slowed down by copies for more than `_BEHIND_SHARE` of the time and one pass.
+        What copies gained over plain decoding may be staked, and a little more: gains come before large stakes.
         """
         stake = self._copy_gain + self._BEHIND_SHARE * self._seconds + self.costs.seconds(1)
         return [size for size in sizes if self.added_seconds(size) <= stake]
@@ -205,7 +205,8 @@ class AutoPlanner:
         self._match = match = self.lookup.match(tokens)
         if match is None:
             return Option()
-        sizes = self._affordable(sizes)
+        if match.length < _SURE_LENGTH:
+            sizes = self._affordable(sizes)
         self._copy = self.lookup.copy(match, max(sizes, default=1))
         rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
         return best_option(rates, self.added_seconds, self.price, sizes)
