@@ -17,14 +17,16 @@ import numpy as np
 
 from speclocal.decoding.types import Logits, Model
 
-NARROW = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
-"""The widths that are measured and checked for exactness: dense, since kernels switch at few rows."""
-WIDE = (64, 32, 24, 17, 16)
-"""The widths that are measured once, while they fill the cache for the check."""
+NARROW = (1, 2, 3, 4, 5, 6, 7, 8, 12)
+"""The widths that are measured and compared with one-token passes: dense, since kernels switch at few rows."""
+WIDE = (64, 32, 17, 16)
+"""The widths that are measured once, while they fill the cache for the comparison."""
+READ = 128
+"""Tokens in the pass that shows how fast a text is read."""
 DEEP = 512
-"""Tokens in the cache at the second check: llama.cpp's attention changes its order of summation about here."""
+"""Tokens in the cache at the second comparison: llama.cpp's attention sums in another order from about here on."""
 TEXT_LENGTH = DEEP + max(NARROW)
-"""Tokens that a calibration reads."""
+"""Tokens that a calibration reads at most."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Calibration:
     """What was measured of one model on this machine.
 
     seconds: by pass width, at a short context. read_seconds: per token when a long text is read.
-    exact: by rising depth; what holds at the last one is taken to hold beyond it.
+    exact: by rising depth. What holds at DEEP is taken to hold beyond; without that comparison nothing is.
     """
 
     seconds: Mapping[int, float]
@@ -65,18 +67,25 @@ class Calibration:
 
     def exact_widths(self, depth: int) -> tuple[int, ...]:
         """Return the exact widths of a pass that leaves `depth` tokens in the cache."""
-        return next((found.widths for found in self.exact if depth <= found.depth), self.exact[-1].widths)
+        beyond = self.exact[-1].widths if self.is_deep else (1,)
+        return next((found.widths for found in self.exact if depth <= found.depth), beyond)
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether exact widths were looked for at a long context too."""
+        return self.exact[-1].depth > DEEP
 
 
 class PassCosts:
     """The seconds of a pass by its width: a calibration, corrected by every pass that is really run.
 
-    Two corrections multiply the curve: one for all widths (a machine that slows down, a context that grows) and one
-    for each width (a measurement that was off). Both move a little way toward every observation.
+    A context that grows costs time for every row of a pass, since each attends to all of it: what one-token passes
+    take longer than calibrated is taken to be that. What wider passes differ by then is a factor, partly of all widths
+    (a machine that slows down) and partly of their own (a measurement that was off).
     """
 
-    _STEP = 0.1
-    _OUTLIER = 1.5  # a pass that another program disturbed counts as no more than this many times too slow
+    _STEP = 0.2  # how far an observation moves what is known
+    _OUTLIER = 2.0  # a pass that another program disturbed counts as no more than this many times too slow
 
     def __init__(self, calibration: Calibration) -> None:
         measured = sorted(calibration.seconds)
@@ -85,16 +94,24 @@ class PassCosts:
             range(self.widest + 1), [0, *measured], [0.0, *(calibration.seconds[width] for width in measured)]
         ).tolist()
         self._per_token = calibration.read_seconds
+        self._per_row = 0.0  # what the context adds, beyond that of the calibration
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens, or of reading a longer text."""
         if width <= self.widest:
-            return float(self._by_width[width])
-        return max(float(self._by_width[-1]), width * self._per_token)
+            return float(self._by_width[width]) + width * self._per_row
+        return max(self.seconds(self.widest), width * (self._per_token + self._per_row))
 
     def observe(self, width: int, seconds: float) -> None:
         """Learn from a pass that took `seconds`."""
-        step = self.rescale(self.seconds(width), seconds)
+        expected = self.seconds(width)
+        if expected <= 0 or seconds <= 0:
+            return
+        if width == 1 and (self._per_row > 0 or seconds > expected):
+            limited = min(seconds, self._OUTLIER * expected)
+            self._per_row = max(0.0, self._per_row + self._STEP * (limited - expected))
+            return
+        step = self.rescale(expected, seconds)
         if width <= self.widest:
             self._by_width[width] *= step
 
@@ -103,40 +120,48 @@ class PassCosts:
         if expected <= 0 or seconds <= 0:
             return 1.0
         error = min(max(seconds / expected, 1 / self._OUTLIER), self._OUTLIER)
-        step = float(error**self._STEP)
+        step = float(error ** (self._STEP / 2))
         self._by_width = [known * step for known in self._by_width]
         self._per_token *= step
         return step
 
 
 def calibrate(
-    model: Model, text: Sequence[int], clock: Callable[[], float], progress: Callable[[float], None]
+    model: Model,
+    text: Sequence[int],
+    clock: Callable[[], float],
+    progress: Callable[[float], None],
+    *,
+    deep: bool = False,
 ) -> Calibration:
     """Measure a model. Leaves the cache empty.
 
     text: TEXT_LENGTH token ids of ordinary text. progress: told the share that is done, now and then.
+    deep: also look for exact widths at a long context, which takes as long again.
     """
     probe = _Probe(model, text, clock)
     probe.warm_up()
-    num_steps = len(WIDE) + 3
-    for done, width in enumerate(WIDE, start=1):  # these also fill the cache for the first comparison
+    num_steps = len(WIDE) + 2 + deep
+    for done, width in enumerate(WIDE, start=1):  # these also fill the cache for the comparison
         probe.run(width)
         progress(done / num_steps)
-    shallow = probe.compare(NARROW)
-    progress((num_steps - 2) / num_steps)
-    read_seconds = probe.read_to(DEEP)
-    progress((num_steps - 1) / num_steps)
-    deep = probe.compare(shallow.widths)
+    exact = [probe.compare(NARROW)]
+    progress((len(WIDE) + 1) / num_steps)
+    read_seconds = probe.read(READ)
+    if deep:
+        progress((len(WIDE) + 2) / num_steps)
+        probe.read(DEEP - len(model.cached))
+        exact.append(probe.compare(exact[0].widths))
     progress(1.0)
     model.rollback(0)
-    return Calibration(probe.curve(), read_seconds, (shallow, deep))
+    return Calibration(probe.curve(), read_seconds, tuple(exact))
 
 
 def measure_speeds(model: Model, text: Sequence[int], clock: Callable[[], float]) -> Speeds:
     """Measure only how fast a model reads and writes. Leaves the cache empty."""
     probe = _Probe(model, text, clock)
     probe.warm_up()
-    read_seconds = probe.read_to(DEEP)
+    read_seconds = probe.read(READ)
     for _ in range(8):
         probe.run(1)
     model.rollback(0)
@@ -155,7 +180,7 @@ class _Probe:
     def warm_up(self) -> None:
         """Pay for what only the first passes cost: buffers, and pages of the file."""
         self.model.rollback(0)
-        for width in (WIDE[0], 1):
+        for width in (WIDE[-1], 1):
             self.run(width)
         self.model.rollback(0)
         self.seconds.clear()
@@ -172,12 +197,12 @@ class _Probe:
         medians = {width: statistics.median(taken) for width, taken in sorted(self.seconds.items())}
         return {width: min(seconds, width * medians[1]) for width, seconds in medians.items()}
 
-    def read_to(self, length: int) -> float:
-        """Read on until the cache holds `length` tokens; return the seconds per token."""
-        start, began = len(self.model.cached), self.clock()
-        while (held := len(self.model.cached)) < length:
-            self.model.forward(self.text[held : min(length, held + self.model.max_pass)], 0)
-        return (self.clock() - began) / (length - start)
+    def read(self, num_tokens: int) -> float:
+        """Read on for `num_tokens`; return the seconds per token."""
+        began, end = self.clock(), len(self.model.cached) + num_tokens
+        while (held := len(self.model.cached)) < end:
+            self.model.forward(self.text[held : min(end, held + self.model.max_pass)], 0)
+        return (self.clock() - began) / num_tokens
 
     def compare(self, widths: Sequence[int]) -> Exactness:
         """Run a pass of every width from here, and compare its logits with those of one-token passes, bit by bit."""

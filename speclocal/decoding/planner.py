@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, repeat
+from itertools import count, repeat, takewhile
 
 from speclocal.decoding.costs import NARROW, PassCosts
 from speclocal.decoding.drafters import NoDrafter
@@ -199,7 +199,7 @@ class AutoPlanner:
         What copies gained over plain decoding may be staked, and a little more: gains come before large stakes.
         """
         stake = self._copy_gain + self._BEHIND_SHARE * self._seconds + self.costs.seconds(1)
-        return [size for size in sizes if self.added_seconds(size) <= stake]
+        return list(takewhile(lambda size: self.added_seconds(size) <= stake, sizes))
 
     def _best_copy(self, tokens: Sequence[int], sizes: Sequence[int]) -> Option:
         self._match = match = self.lookup.match(tokens)

@@ -25,7 +25,7 @@ from speclocal.models.files import cache_dir
 CalibrationProgress = Callable[[str, float], None]
 """Called while a model is measured: its name, and the share that is done."""
 
-_FORMAT = 1  # raised when what is measured changes
+_FORMAT = 2  # raised when what is measured changes
 _TEXT = (
     "A river does not hurry. It takes the shape of the land it crosses, slows where the valley is wide, and runs fast "
     "where rocks stand close. In 1986 the bridge near the old mill was closed for two weeks; 340 people used the ferry "
@@ -33,12 +33,18 @@ _TEXT = (
 )
 
 
-def calibration_of(weights: Weights, progress: CalibrationProgress, *, anew: bool = False) -> Calibration:
-    """Return the calibration of a model as it is placed, measured now if it is not on disk or with `anew`."""
-    if not anew and (known := known_calibration(weights.path, weights.placement)):
+def calibration_of(
+    weights: Weights, progress: CalibrationProgress, *, deep: bool = False, anew: bool = False
+) -> Calibration:
+    """Return the calibration of a model as it is placed, measured now if it is not on disk or with `anew`.
+
+    deep: with exact widths at a long context.
+    """
+    known = known_calibration(weights.path, weights.placement)
+    if known and not anew and (known.is_deep or not deep):
         return known
     with _measurable(weights) as (model, text):
-        measured = calibrate(model, text, time.perf_counter, partial(progress, weights.name))
+        measured = calibrate(model, text, time.perf_counter, partial(progress, weights.name), deep=deep)
     _save("calibration", weights.path, weights.placement, measured)
     return measured
 

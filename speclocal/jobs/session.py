@@ -155,7 +155,7 @@ class Session:
     def calibrate(self) -> dict[str, Calibration]:
         """Measure the models anew, as they are placed, and return what was found by name."""
         models = (self._target_weights, self._draft_weights)
-        return {w.name: calibration_of(w, self._measuring, anew=True) for w in models if w is not None}
+        return {w.name: calibration_of(w, self._measuring, deep=True, anew=True) for w in models if w is not None}
 
     def compare_layouts(self) -> dict[Layout, Speeds]:
         """Return how fast the target reads and writes in each layout of its weights, measured if it is not known.
@@ -202,7 +202,7 @@ class Session:
 
     def _strict_planner(self, mode: Mode) -> Planner:
         """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""
-        calibration = calibration_of(self._target_weights, self._measuring)
+        calibration = calibration_of(self._target_weights, self._measuring, deep=True)
         shallow, deep = calibration.exact
         if deep.widths == (1,):
             until = f"past {shallow.depth} tokens of context, " if len(shallow.widths) > 1 else ""

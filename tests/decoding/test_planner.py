@@ -207,7 +207,7 @@ def test_a_draft_model_gets_another_chance() -> None:
     target, tokens = TimedModel(clock, flat), list(PROMPT)
     target.forward(tokens[:-1], 0)
     rounds = list(decode(target, tokens, planner, RatioRule(0), noisy(), budget=600, clock=clock))
-    assert sum(round_.drafter == "draft" for round_ in rounds) > 30
+    assert sum(round_.drafter == "draft" for round_ in rounds) > 15
     assert planner.draft_odds.typical > 0.25
 
 

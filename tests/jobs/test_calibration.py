@@ -86,7 +86,9 @@ def test_threads_have_measurements_of_their_own(
 ) -> None:
     """Another number of threads is another machine. Nothing is run here: many threads on few cores are slow."""
 
-    def invented(model: LlamaModel, text: object, clock: object, progress: Callable[[float], None]) -> Calibration:
+    def invented(
+        model: LlamaModel, text: object, clock: object, progress: Callable[[float], None], **asked: bool
+    ) -> Calibration:
         progress(1.0)
         return Calibration({1: float(model.weights.placement.threads)}, 1.0, (Exactness(512, (1,)),))
 
