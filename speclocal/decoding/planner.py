@@ -26,7 +26,7 @@ from speclocal.decoding.theory import speedup
 from speclocal.decoding.types import Drafter, Plan, Round
 
 _LONGEST = 62  # tokens of a draft: llama.cpp's attention computes other bits from 64 rows on
-_SURE_LENGTH = 7  # tokens of a match that is hardly ever a coincidence
+_SURE_LENGTH = 7  # tokens of a match with the prompt that is hardly ever a coincidence
 _NEGLIGIBLE = 0.02  # a chance of getting this far in a draft that is not worth looking at
 
 
@@ -106,6 +106,7 @@ class AutoPlanner:
         self._reached = _Recent(16.0, 16 * costs.seconds(1), memory=0.97)  # tokens, seconds: as after plain rounds
         self._runs = _Recent(8.0, 1.0, memory=0.8)  # rounds and times the draft model worked without a break
         self._run = 0
+        self._num_given = 0  # tokens of the prompt: what follows repeats itself in form more than in content
         self._missed_seconds = 0.0
         self._seconds = self._tried_seconds = self._copy_gain = 0.0
         self._match: Match | None = None
@@ -114,6 +115,7 @@ class AutoPlanner:
 
     def begin(self, tokens: Sequence[int]) -> None:
         self.lookup.begin(tokens)
+        self._num_given = len(tokens)
         if self.draft:
             self.draft.begin(tokens)
         self._missed_seconds = 0.0
@@ -205,7 +207,7 @@ class AutoPlanner:
         self._match = match = self.lookup.match(tokens)
         if match is None:
             return Option()
-        if match.length < _SURE_LENGTH:
+        if match.length < _SURE_LENGTH or match.end >= self._num_given:
             sizes = self._affordable(sizes)
         self._copy = self.lookup.copy(match, max(sizes, default=1))
         rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
