@@ -196,7 +196,7 @@ def _tell_settings(talk: Talk) -> None:
 def _path(argument: str) -> Path:
     if not argument:
         raise UsageError("which file?", "give its path")
-    return Path(os.path.expanduser(argument))  # noqa: PTH111 (leaves alone what it does not know)
+    return Path(os.path.expanduser(argument))
 
 
 def _number(text: str) -> float:

@@ -1,8 +1,11 @@
-"""Conversations: what the model sees, what is read anew, and what a stop, a retry or a full context leaves."""
+"""Conversations: what the model sees, what is read anew, and what a stop, a retry or a full context leaves.
+
+The cache is in bf16: passes of every width then compute the same bits, so that reading anew must change nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,14 @@ from typing import Any
 import pytest
 import tiny
 
-from speclocal.decoding.types import SamplingParams
+from speclocal.decoding.types import Logits, SamplingParams
 from speclocal.errors import ContextError, PairError, UsageError
 from speclocal.jobs.chat import Chat
 from speclocal.jobs.conversation import Conversation, Exchange
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reading, Reply, ReplySettings, Writing
 from speclocal.jobs.session import ModelFile, Session
+from speclocal.llama.formats import KvType
 from speclocal.llama.placement import Placement
 
 OpenChat = Callable[..., Chat]
@@ -49,10 +53,8 @@ def open_chat(folder: Path) -> Iterator[OpenChat]:
         ) -> Chat:
             target = ModelFile("target", path or folder / "target")
             draft = ModelFile("draft", path or folder / "draft")
-            session = stack.enter_context(Session(target, draft, Placement(1)))
-            return Chat(
-                session, ReplySettings(**{"mode": Mode.OFF, "max_tokens": 12, **settings}), system, context
-            )
+            session = stack.enter_context(Session(target, draft, Placement(1, kv_type=KvType.BF16)))
+            return Chat(session, ReplySettings(**{"mode": Mode.OFF, "max_tokens": 12, **settings}), system, context)
 
         yield open_one
 
@@ -141,11 +143,15 @@ def test_the_draft_model_keeps_its_cache_too(open_chat: OpenChat) -> None:
     say(chat, "hello")
     draft = chat.session.draft
     assert draft is not None
-    known, widths = list(draft.cached), []
-    forward = draft.forward
-    draft.forward = lambda tokens, rows: widths.append((len(draft.cached), len(tokens))) or forward(tokens, rows)  # type: ignore[method-assign, assignment]
-    say(chat, "the cat")
-    assert widths[0][0] >= len(known) - 8
+    forward, lengths = draft.forward, list[int]()
+
+    def counting(tokens: Sequence[int], num_rows: int) -> Logits:
+        lengths.append(len(draft.cached))
+        return forward(tokens, num_rows)
+
+    draft.forward = counting  # type: ignore[method-assign]
+    reused = say(chat, "the cat").stats.prompt_reused
+    assert lengths[0] >= reused - 4 > 10
 
 
 def test_nothing_can_be_taken_back_from_nothing(open_chat: OpenChat) -> None:
@@ -208,7 +214,7 @@ def test_a_full_context_forgets_the_older_half(open_chat: OpenChat) -> None:
 
 
 def test_a_message_that_cannot_fit_is_refused_and_the_chat_lives(open_chat: OpenChat) -> None:
-    """Both numbers are said, nothing is forgotten, also when it was to replace another one, and the next reply comes."""
+    """Both numbers are said, nothing is forgotten, also when it was to replace another one; the next reply comes."""
     chat = open_chat(context=256)
     say(chat, "hello")
     before = chat.conversation

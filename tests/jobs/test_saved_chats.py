@@ -16,7 +16,9 @@ from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.saved_chats import SavedChat, load, save
 
 CHAT = SavedChat(
-    Conversation("Be brief.", (Exchange("Hi \u4f60\u597d \U0001f680", "Hello\n\x1b[1m"), Exchange("?", "", complete=False)), 1),
+    Conversation(
+        "Be brief.", (Exchange("Hi \u4f60\u597d \U0001f680", "Hello\n\x1b[1m"), Exchange("?", "", complete=False)), 1
+    ),
     ReplySettings(Mode.LOOKUP, 3, 99, SamplingParams(0.7, 5, 0.5, 0.1, 1.1), 2**63 - 1, ("\n\n", "end")),
     (1, 2, 3),
 )
@@ -31,8 +33,8 @@ def test_a_chat_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def stored(tmp_path: Path, **changes: Any) -> Path:
-    """Write a chat with other values at places such as `settings.mode`."""
-    path = tmp_path / "chat.json"
+    """Write a chat with other values at places such as `settings__mode`."""
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
     save(CHAT, path)
     whole = json.loads(path.read_text())
     for place, value in changes.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import product, takewhile
 
 import pytest
 from hypothesis import given
@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 
 from speclocal.jobs.spelling import respelled
 
+TEXTS = ("", *("".join(letters) for size in (1, 2, 3) for letters in product("ab", repeat=size)))
+
 
 class Vocab:
     """Ids that are all texts over a and b of up to three letters, and two control tokens, one with a text."""
 
-    control_tokens = {"<end>": 100, "<b>": 101}
-    texts = ["", *"a b aa ab ba bb aaa aab aba abb baa bab bba bbb".split()]
+    def __init__(self) -> None:
+        self.control_tokens = {"<end>": 100, "<b>": 101}
 
     def piece(self, token: int) -> bytes:
-        return b"b" if token == 101 else b"" if token == 100 else self.texts[token].encode()
+        return b"b" if token == 101 else b"" if token == 100 else TEXTS[token].encode()
 
     def ids(self, *texts: str) -> list[int]:
-        return [self.control_tokens.get(text) or self.texts.index(text) for text in texts]
+        return [self.control_tokens.get(text) or TEXTS.index(text) for text in texts]
 
 
 vocab = Vocab()
-tokens = st.lists(st.sampled_from([*range(1, len(vocab.texts)), 100, 101]), max_size=12)
+tokens = st.lists(st.sampled_from([*range(1, len(TEXTS)), 100, 101]), max_size=12)
 
 
 @pytest.mark.parametrize(

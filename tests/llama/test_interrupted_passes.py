@@ -19,9 +19,13 @@ def test_a_signal_ends_a_long_pass_early(open_model: Any, monkeypatch: pytest.Mo
     model, other = open_model("default", 1024), open_model("default", 1024)
     tokens = list(range(1000, 1500))
     model.forward(tokens[:60], 0)
-    statuses = []
-    native = llama_cpp.llama_decode
-    monkeypatch.setattr(llama_cpp, "llama_decode", lambda *arguments: statuses.append(native(*arguments)) or statuses[-1])
+    native, statuses = llama_cpp.llama_decode, list[int]()
+
+    def noting(*arguments: Any) -> int:
+        statuses.append(native(*arguments))
+        return statuses[-1]
+
+    monkeypatch.setattr(llama_cpp, "llama_decode", noting)
     timer = Timer(0.1, os.kill, [os.getpid(), signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
