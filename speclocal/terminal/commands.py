@@ -80,7 +80,7 @@ def _help(talk: Talk, _argument: str) -> None:
     talk.view.note("Alt-Enter begins a new line; Ctrl-C stops a reply, Ctrl-D leaves")
 
 
-@_command("[MODE [TOKENS]]", "who drafts: auto, off, lookup, draft; and how many tokens at a time")
+@_command("[MODE [TOKENS]]", "who drafts: auto, off, lookup, draft; and how far")
 def _mode(talk: Talk, argument: str) -> None:
     if argument:
         name, _, length = argument.partition(" ")

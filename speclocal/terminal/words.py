@@ -20,8 +20,13 @@ _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 
 
 _SHORT = 60
-_NOTHING = "stopped before the first word: the message is not part of the conversation"
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
+_CUT_OFF = {
+    "": "stopped: the text so far stays, as a reply that was cut off",
+    "length": "cut off: the reply may not be longer",
+    "context": "cut off: the context is full",
+}
+"""By the reason why a reply finished; none where somebody stopped it."""
 
 
 def visible(text: str) -> str:
@@ -93,9 +98,10 @@ def insight(reply: Reply) -> list[str]:
 
 def end_of_turn(reply: Reply) -> list[str]:
     """Return what is said at the end of a reply in a chat: why it is shorter than it could be, and its numbers."""
-    stopped = "stopped: the text so far stays, as a reply that was cut off" if reply.text else _NOTHING
-    endings = {"": stopped, "length": "cut off: the reply may not be longer", "context": "cut off: the context is full"}
-    return [*filter(None, [endings.get(reply.finish_reason)]), summary(reply)]
+    if not reply.finish_reason and not reply.text:
+        return ["stopped before the first word: the message is not part of the conversation"]
+    ending = _CUT_OFF.get(reply.finish_reason)
+    return [ending, summary(reply)] if ending else [summary(reply)]
 
 
 def turn(reply: Reply, context_size: int) -> list[str]:

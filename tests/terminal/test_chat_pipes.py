@@ -71,6 +71,20 @@ def test_commands_work_in_a_pipe(chat: Run) -> None:
         assert said in ran.err
 
 
+def test_another_model_may_draft(chat: Run, models: Models) -> None:
+    """`/draft` and `/mode` change who drafts in the middle of a conversation, and not a token of it."""
+    plain = objects(chat("hello", "the cat", options=("--json",)))
+    switched = chat("hello", f"/draft {models.draft}", "/mode draft 3", "the cat", options=("--json",))
+    refused = chat(f"/draft {models.stranger}", "/draft nobody", "/draft", options=("--json",))
+    assert [reply["token_ids"] for reply in objects(switched)] == [reply["token_ids"] for reply in plain]
+    assert [(reply["mode"], reply["draft"]) for reply in objects(switched)] == [("off", None), ("draft", models.draft)]
+    assert objects(switched)[1]["stats"]["drafted"] > 0
+    assert refused.code == 0
+    assert f"error: `{models.stranger}` cannot draft for `{models.target}`: " in refused.err
+    assert "error: no model or pair is called `nobody`\n" in refused.err
+    assert refused.err.endswith("draft model: none\n")
+
+
 def test_a_message_may_begin_like_a_command(chat: Run) -> None:
     """After a space, or where it is no word, a slash begins a message."""
     assert len(objects(chat(" /undo", "/usr/bin/env", "/", options=("--json",)))) == 3

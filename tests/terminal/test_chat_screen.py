@@ -50,6 +50,7 @@ def leave(terminal: Terminal) -> None:
     terminal.press("d")
     assert terminal.end() == 0
     assert terminal.whole
+    assert terminal.echoes
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (20, 8)])
@@ -96,11 +97,7 @@ def test_ctrl_c_in_a_reply_keeps_its_text(talk: Talk, default_model_path: Path) 
         terminal.wait_for(lambda: " tokens/s" in terminal.rows[-1])
         terminal.press("c")
         say(terminal, "/stats")
-        wait_for_prompt(terminal)
-        assert terminal.echoes is False  # the editor shows what is typed
-        terminal.press("d")
-        assert terminal.end() == 0
-    assert terminal.whole
+        leave(terminal)
     assert "stopped: the text so far stays, as a reply that was cut off" in terminal.text
     assert "conversation: 1 exchanges" in terminal.text
 
@@ -216,10 +213,16 @@ def test_lines_are_remembered_and_commands_completed(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_chat_that_is_ended_gives_the_terminal_back(talk: Talk, name: str) -> None:
-    """`kill` at the prompt leaves a terminal that shows what is typed."""
-    with talk() as terminal:
+@pytest.mark.parametrize("place", ["the prompt", "a reply"])
+def test_a_chat_that_is_ended_gives_the_terminal_back(
+    talk: Talk, default_model_path: Path, name: str, place: str
+) -> None:
+    """`kill` leaves a terminal in which all rows scroll, and which shows what is typed."""
+    with talk("-n", "2000", model=default_model_path) as terminal:
         wait_for_prompt(terminal)
+        if place == "a reply":
+            say(terminal, "Tell a long story about a ferry.")
+            terminal.wait_for(lambda: " tokens/s" in terminal.rows[-1])
         terminal.kill(signal.Signals[name])
         assert terminal.end() in (-signal.Signals[name], 128 + signal.Signals[name])
         assert terminal.echoes
