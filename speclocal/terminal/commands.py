@@ -105,13 +105,12 @@ def _draft(talk: Talk, argument: str) -> None:
 
 @_command("", "numbers of the last reply")
 def _stats(talk: Talk, _argument: str) -> None:
-    session, conversation = talk.chat.session, talk.chat.conversation
+    session = talk.chat.session
     for line in words.turn(talk.reply, session.context_size) if talk.reply else ["there is no reply yet"]:
         talk.view.note(line)
     if session.draft is not None:
         talk.view.note(f"draft model: {len(session.draft.cached)} tokens in its cache")
-    forgotten = f", {conversation.num_forgotten} of them forgotten" if conversation.num_forgotten else ""
-    talk.view.note(f"conversation: {len(conversation.exchanges)} exchanges{forgotten}")
+    talk.view.note(words.conversation(talk.chat.conversation))
 
 
 @_command("[TEXT|off]", "what the model should keep to")
@@ -166,7 +165,7 @@ def _save(talk: Talk, argument: str) -> None:
 @_command("PATH", "go on with a chat from a file")
 def _load(talk: Talk, argument: str) -> None:
     talk.chat.restore(load(_path(argument)))
-    talk.view.note(f"{len(talk.chat.conversation.exchanges)} exchanges")
+    talk.view.note(words.conversation(talk.chat.conversation))
     _tell_settings(talk)
 
 

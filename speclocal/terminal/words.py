@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from speclocal.decoding.stats import Stats
+    from speclocal.jobs.conversation import Conversation
     from speclocal.jobs.reply import Reply, ReplySettings
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
@@ -126,6 +127,13 @@ def forgotten(num_exchanges: int) -> str:
     """Return what is said when a conversation outgrows the context."""
     what = "the oldest exchange is" if num_exchanges == 1 else f"the {num_exchanges} oldest exchanges are"
     return f"the context is full: {what} forgotten"
+
+
+def conversation(conversation: Conversation) -> str:
+    """Return how long a conversation is, and how much of it the model does not see any more."""
+    count = len(conversation.exchanges)
+    forgotten = f", {conversation.num_forgotten} of them forgotten" if conversation.num_forgotten else ""
+    return f"conversation: {count} {'exchange' if count == 1 else 'exchanges'}{forgotten}"
 
 
 def shortened(text: str) -> str:

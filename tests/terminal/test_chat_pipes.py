@@ -107,7 +107,7 @@ def test_a_chat_is_taken_up_again(chat: Run, models: Models, tmp_path: Path) -> 
     first = chat("hello", "/temp 0.8", "/seed 3", "the cat", f"/save {place}", options=("--json",))
     second = chat(f"/load {place}", "the tree", options=("--json",))
     assert f"saved to {place}\n" in first.err
-    assert "2 exchanges\nmode off, temperature 0.800, seed 3\n" in second.err
+    assert "conversation: 2 exchanges\nmode off, temperature 0.800, seed 3\n" in second.err
     told = [reply["token_ids"] for reply in (*objects(first), *objects(second))]
     assert told == [reply["token_ids"] for reply in whole]
 

@@ -99,7 +99,7 @@ def test_ctrl_c_in_a_reply_keeps_its_text(talk: Talk, default_model_path: Path) 
         say(terminal, "/stats")
         leave(terminal)
     assert "stopped: the text so far stays, as a reply that was cut off" in terminal.text
-    assert "conversation: 1 exchanges" in terminal.text
+    assert "conversation: 1 exchange" in terminal.lines
 
 
 def test_typing_during_a_reply_waits_for_the_prompt(talk: Talk, default_model_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_commands_change_the_next_reply(talk: Talk) -> None:
         leave(terminal)
     assert "mode lookup (drafts of 4), temperature 0.800, seed 7" in terminal.text
     assert "taken back: the cat" in terminal.text
-    assert "conversation: 1 exchanges" in terminal.text
+    assert "conversation: 1 exchange" in terminal.lines
     assert re.search(r"prompt: \d\d+ of \d+ tokens were in the cache", terminal.text)
 
 
@@ -252,3 +252,17 @@ def test_replies_go_where_stdout_goes(environment: dict[str, str], models: Model
     assert b">" not in text.split(b"\n")[0][:2]
     assert b"\x1b[" not in text
     assert "8 tokens in" in terminal.text
+
+
+def test_a_new_size_between_and_within_replies(talk: Talk, default_model_path: Path) -> None:
+    """After a resize at the prompt and in a reply, the text is whole and the live line gone."""
+    with talk("-n", "60", model=default_model_path) as terminal:
+        wait_for_prompt(terminal)
+        terminal.resize(60, 12)
+        say(terminal, "Tell a short story.")
+        terminal.wait_for(lambda: " tokens/s" in terminal.rows[-1])
+        terminal.resize(100, 20)
+        say(terminal, "/stats")
+        leave(terminal)
+    assert "conversation: 1 exchange" in terminal.lines
+    assert " off  context " not in terminal.text
