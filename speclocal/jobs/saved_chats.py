@@ -38,16 +38,17 @@ class SavedChat:
 
 def save(chat: SavedChat, path: Path) -> None:
     """Write a chat, whole or not at all. Raises UsageError where it cannot, or where something else is at `path`."""
-    if path.exists():
-        load(path)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch = path.parent / f"{path.name}.{os.getpid()}"
     try:
+        if path.exists():
+            load(path)
         scratch.write_text(json.dumps({"format": _FORMAT, **asdict(chat)}, indent=1), encoding="utf-8")
         scratch.replace(path)
-    except OSError as exc:
-        with suppress(OSError):
+    except (OSError, ValueError) as exc:
+        with suppress(OSError, ValueError):
             scratch.unlink(missing_ok=True)
-        raise UsageError(f"`{path}` cannot be written: {exc.strerror}", "choose another place") from exc
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        raise UsageError(f"`{path}` cannot be written: {reason}", "choose another place") from exc
 
 
 def load(path: Path) -> SavedChat:
@@ -59,7 +60,7 @@ def load(path: Path) -> SavedChat:
             raise UsageError(f"`{path}` has form {stored['format']}, this speclocal reads form {_FORMAT}", _HINT)
         ids = tuple(_whole(token) for token in stored["ids"])
         return SavedChat(_conversation(stored["conversation"]), _settings(stored["settings"]), ids)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise UsageError(f"`{path}` is not a saved chat", _HINT) from exc
 
 

@@ -58,6 +58,7 @@ def stored(tmp_path: Path, **changes: Any) -> Path:
         {"settings__mode": "fast"},
         {"settings__max_tokens": "many"},
         {"settings__params": []},
+        {"settings__params__temperature": 10**400},
         {"settings__stops": [1]},
         {"ids": ["a"]},
         {"ids": None},
@@ -106,6 +107,10 @@ def test_places_that_cannot_be_written_or_read(tmp_path: Path) -> None:
     """A missing folder, a folder, and a missing file each say what they are."""
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         save(CHAT, tmp_path / "nowhere" / "chat.json")
+    with pytest.raises(UsageError, match="cannot be written: File name too long"):
+        save(CHAT, tmp_path / ("x" * 300))
+    with pytest.raises(UsageError, match="cannot be written: embedded null byte"):
+        save(CHAT, tmp_path / "a\0b")
     with pytest.raises(UsageError, match="is a directory"):
         save(CHAT, tmp_path)
     with pytest.raises(UsageError, match="cannot be read: No such file or directory"):
