@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,19 @@ def test_a_reader_that_has_enough_ends_it_quietly(run: Run, models: Models, envi
     assert done.returncode == 0
     assert b"error" not in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_ctrl_c_in_a_pipe_ends_the_chat(default_model_path: Path, environment: dict[str, str]) -> None:
+    """Where nobody types, an interrupt is no wish for another reply: the text so far, and exit code 130."""
+    command = [*COMMAND, "chat", "-m", str(default_model_path), "--threads", "1", "-n", "2000", "--mode", "off"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"Tell a long story about a ferry.\nAnother one.\n")
+        process.stdin.flush()
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")
+    assert (first + rest).endswith(b"\n")
