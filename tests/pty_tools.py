@@ -32,6 +32,7 @@ class Terminal:
             command[0], list(command[1:]), dimensions=(rows, columns), env=dict(env), cwd=cwd, timeout=60
         )
         self._child.delaybeforesend = None
+        self.screen.write_process_input = self._child.send  # answers where the cursor is
 
     def __enter__(self) -> Self:
         return self
@@ -57,6 +58,20 @@ class Terminal:
     def press(self, control: str) -> None:
         """Press a key with Ctrl."""
         self._child.sendcontrol(control)
+
+    def type(self, text: str) -> None:
+        """Type a text, or paste it: whatever a terminal sends."""
+        self._child.send(text)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed, as a shell expects it to."""
+        return bool(self._child.getecho())
+
+    @property
+    def row(self) -> str:
+        """The row in which the cursor is."""
+        return self.rows[self.screen.cursor.y]
 
     def kill(self, signal: int) -> None:
         """Send the program a signal."""

@@ -58,11 +58,18 @@ def open_session(
 ) -> Session:
     """Fetch what is not on this disk, and load it."""
 
-    def on_disk(spec: ModelSpec) -> ModelFile:
-        return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
+    target = _on_disk(choice.target, fetching)
+    draft = _on_disk(choice.draft, fetching) if choice.draft else None
+    return Session(target, draft, placement, measuring, layout)
 
-    target = on_disk(choice.target)
-    return Session(target, on_disk(choice.draft) if choice.draft else None, placement, measuring, layout)
+
+def change_draft(session: Session, name: str, fetching: FetchProgress = ignore) -> None:
+    """Let a session draft with the model of a reference, fetched if it is not on this disk."""
+    session.draft_with(_on_disk(resolve(name, load_catalog()).target, fetching))
+
+
+def _on_disk(spec: ModelSpec, fetching: FetchProgress) -> ModelFile:
+    return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
 
 
 def prompt_tokens(session: Session, text: str, *, raw: bool) -> list[int]:

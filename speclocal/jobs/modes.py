@@ -6,6 +6,7 @@ Knows words only, so that the command line can offer them without loading anythi
 from enum import StrEnum
 
 MAX_DRAFT_TOKENS = 64
+MAX_SEED = 2**63 - 1
 
 
 class Mode(StrEnum):

@@ -16,7 +16,7 @@ from speclocal.decoding.planner import AutoPlanner
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate, Model, Planner, Round, Rule, SamplingParams
 from speclocal.errors import UsageError
-from speclocal.jobs.modes import MAX_DRAFT_TOKENS, Mode
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, Mode
 from speclocal.llama.vocab import Vocab
 from speclocal.text.stream import TextStream
 
@@ -38,6 +38,8 @@ class ReplySettings:
             raise UsageError(
                 f"a draft of {self.num_draft_tokens} tokens", f"give a number from 1 to {MAX_DRAFT_TOKENS}"
             )
+        if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
+            raise UsageError(f"seed {self.seed} is out of range", f"give a number from 0 to {MAX_SEED}")
         if self.strict and self.num_draft_tokens is not None:
             raise UsageError("`--strict` chooses the draft lengths itself", "leave out `-g`, or `--strict`")
         TextStream(self.stops)  # checks them

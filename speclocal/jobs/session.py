@@ -64,6 +64,7 @@ class Session:
         self.target: LlamaModel | TwoLayouts | None = None
         self.draft: LlamaModel | None = None
         self._measuring = measuring
+        self._placement = placement
         self._layout = layout
         self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
         self._reader: Weights | None = None
@@ -72,9 +73,7 @@ class Session:
         self._target_weights = Weights(target.path, target_placement, target.name)
         try:
             if draft is not None:
-                same = draft.path == target.path
-                self._draft_weights = self._target_weights if same else Weights(draft.path, placement, draft.name)
-                _check_pair(self._target_weights, self._draft_weights)
+                self._draft_weights = self._load_draft(draft)
         except BaseException:
             self.close()
             raise
@@ -92,8 +91,22 @@ class Session:
         return self._target_weights.vocab
 
     @property
+    def target_name(self) -> str:
+        return self._target_weights.name
+
+    @property
+    def draft_name(self) -> str | None:
+        return self.draft.weights.name if self.draft else None
+
+    @property
     def trained_context(self) -> int:
         return self._target_weights.trained_context
+
+    @property
+    def context_size(self) -> int:
+        """How many tokens the open context holds."""
+        assert self.target is not None, "open_context comes first"
+        return self.target.context_size
 
     def open_context(self, num_prompt_tokens: int, settings: ReplySettings, asked: int | None = None) -> None:
         """Create the contexts, large enough for a prompt and its reply or as large as `asked`.
@@ -136,6 +149,17 @@ class Session:
             )
         return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings)
 
+    def draft_with(self, draft: ModelFile | None) -> None:
+        """Draft with another model from here on, or with none. Contexts must be open.
+
+        A model that cannot be loaded, or does not fit the target, is an error and changes nothing.
+        """
+        size, weights = self.context_size, self._load_draft(draft) if draft else None
+        self._close_draft()
+        self._draft_weights = weights
+        if weights is not None and self.target is not None and self.target.can_rollback:
+            self._open_draft(weights, size)
+
     def mode_used(self, settings: ReplySettings) -> Mode:
         """Return what a mode amounts to with these models and settings."""
         assert self.target is not None, "open_context comes first"
@@ -172,6 +196,26 @@ class Session:
                 finally:
                     other.close()
         return found
+
+    def _load_draft(self, draft: ModelFile) -> Weights:
+        """Return the weights of a draft model that fits the target, which may draft for itself."""
+        if draft.path == self._target_weights.path:
+            return self._target_weights
+        weights = Weights(draft.path, self._placement, draft.name)
+        try:
+            _check_pair(self._target_weights, weights)
+        except BaseException:
+            weights.close()
+            raise
+        return weights
+
+    def _close_draft(self) -> None:
+        """Free the draft model, and forget the planner that drafted with it."""
+        if self.draft is not None:
+            self.draft.close()
+        if self._draft_weights is not None and self._draft_weights is not self._target_weights:
+            self._draft_weights.close()
+        self.draft = self._draft_weights = self._auto = None
 
     def _open_draft(self, weights: Weights, size: int) -> None:
         draft = LlamaModel(weights, min(size, weights.trained_context))
@@ -221,8 +265,6 @@ class Session:
 
 def _check_pair(target: Weights, draft: Weights) -> None:
     """Raise PairError unless every token id that both have means the same text."""
-    if draft is target:
-        return
     names = f"`{draft.name}` cannot draft for `{target.name}`"
     hint = "choose a draft model of the same family, or leave out `--draft` to draft by prompt lookup"
     if target.vocab.kind != draft.vocab.kind:

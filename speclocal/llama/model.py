@@ -32,6 +32,8 @@ _KV_TYPES = {  # enum ggml_type, and bytes for every number; the bindings do not
     KvType.F32: (llama_cpp.GGML_TYPE_F32, 4.0),
     KvType.Q8_0: (llama_cpp.GGML_TYPE_Q8_0, 34 / 32),
 }
+_LONG_PASS = 32
+"""Tokens in a pass from which on a person may notice how long it takes."""
 _OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
 
 
@@ -91,11 +93,11 @@ class LlamaModel:
 
         log.forget()
         try:
-            status = llama_cpp.llama_decode(self._context, self._batch)
+            status = self._decode(count)
             if status != 0:
                 raise _pass_error(status, count)
             self._cached.extend(tokens)
-        except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns
+        except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns, from a long pass early
             self._undo(start)
             raise
         if num_rows == 0:
@@ -140,6 +142,21 @@ class LlamaModel:
     def _check_open(self) -> None:
         if self._context is None:
             raise ValueError("this model is closed")
+
+    def _decode(self, num_tokens: int) -> int:
+        """Run the pass that lies in the batch, and return its status. A signal ends a long one early.
+
+        llama.cpp asks between the parts of a pass, which costs a short one more than there is to gain.
+        """
+        if num_tokens < _LONG_PASS:
+            return int(llama_cpp.llama_decode(self._context, self._batch))
+        with interrupts.held() as arrived:
+            give_up = llama_cpp.ggml_abort_callback(lambda _data: bool(arrived))
+            llama_cpp.llama_set_abort_callback(self._context, give_up, None)
+            try:
+                return int(llama_cpp.llama_decode(self._context, self._batch))
+            finally:
+                llama_cpp.llama_set_abort_callback(self._context, llama_cpp.ggml_abort_callback(), None)
 
     def _undo(self, length: int) -> None:
         """Make cache and `cached` agree after a pass that may have run: on `length` tokens, or on none."""

@@ -160,6 +160,19 @@ def summarize(
     _answer(text, options, view)
 
 
+@_command(ReplyOptions)
+def chat(
+    *,
+    system: Annotated[str, typer.Option("--system", help="What the model should keep to.", metavar="TEXT")] = "",
+    options: ReplyOptions,
+    view: "View",
+) -> None:
+    """Talk with a model; `/help` lists what else can be typed. Lines that are piped in are messages."""
+    from speclocal.terminal import chat as talk
+
+    talk.chat(system, options, view)
+
+
 @_command(ModelOptions)
 def calibrate(*, options: ModelOptions, view: "View") -> None:
     """Measure what passes cost on this machine, and which widths are exact."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from typer import Option
 
-from speclocal.jobs.modes import MAX_DRAFT_TOKENS, LayoutChoice, Mode
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, LayoutChoice, Mode
 from speclocal.llama.formats import KvType, Layout
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ReplyOptions(ModelOptions):
         Option(
             "--seed",
             min=0,
-            max=2**63 - 1,
+            max=MAX_SEED,
             help="Same seed, same text, in every mode.",
             rich_help_panel=_SAMPLING,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from types import TracebackType
@@ -17,10 +17,12 @@ from typing import Any, Self
 
 from rich.table import Table
 
+from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate
+from speclocal.errors import SpeclocalError
 from speclocal.jobs.reply import Reading, Reply, Writing
 from speclocal.terminal import signals, words
-from speclocal.terminal.console import console, rendered, say
+from speclocal.terminal.console import console, rendered, say, tell
 from speclocal.terminal.live import LiveLine
 
 _DRAFTED = "\x1b[32m"  # green
@@ -74,6 +76,11 @@ class View:
         self._live.clear()
         say(text)
 
+    def problem(self, error: SpeclocalError) -> None:
+        """Say what went wrong where that does not end the command."""
+        self._live.clear()
+        tell(error)
+
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Say what is waited for if what happens inside takes long."""
@@ -88,17 +95,25 @@ class View:
 
     def answer(self, reply: Reply, *, show_drafts: bool = False) -> None:
         """Show a reply while it grows, with `show_drafts` accepted tokens in colour; then the numbers."""
-        for event in reply:
-            if isinstance(event, Reading):
-                self._live.show(f"reading the prompt: {event.done} of {event.total} tokens", now=True)
-            else:
-                self._write(event, coloured=show_drafts and self._coloured)
-                self._live.show(words.live(reply.stats))
-        self._live.clear()
+        self.stream(reply, show_drafts=show_drafts)
         if not self._quiet:
-            self._end_line()
             for line in (words.summary(reply), *words.insight(reply)):
                 say(line)
+
+    def stream(self, reply: Reply, *, show_drafts: bool = False, live: Callable[[Stats], str] = words.live) -> None:
+        """Show a reply while it grows, to the end of its line; below it the live line, in the words of `live`."""
+        self._written = ""
+        try:
+            for event in reply:
+                if isinstance(event, Reading):
+                    self._live.show(f"reading the prompt: {event.done} of {event.total} tokens", now=True)
+                else:
+                    self._write(event, coloured=show_drafts and self._coloured)
+                    self._live.show(live(reply.stats))
+        finally:
+            self._live.clear()
+            if not self._quiet and (self._written or reply.finish_reason):
+                self._end_line()
 
     def result(self, value: dict[str, Any]) -> None:
         """Print one JSON object."""

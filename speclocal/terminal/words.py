@@ -6,11 +6,13 @@ Knows how to say things, not where they are shown.
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from speclocal.decoding.stats import Stats
-    from speclocal.jobs.reply import Reply
+    from speclocal.jobs.conversation import Conversation
+    from speclocal.jobs.reply import Reply, ReplySettings
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -18,7 +20,14 @@ _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 }
 
 
+_SHORT = 60
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
+_CUT_OFF = {
+    "": "stopped: the text so far stays, as a reply that was cut off",
+    "length": "cut off: the reply may not be longer",
+    "context": "cut off: the context is full",
+}
+"""By the reason why a reply finished; none where somebody stopped it."""
 
 
 def visible(text: str) -> str:
@@ -88,6 +97,50 @@ def insight(reply: Reply) -> list[str]:
     return lines
 
 
+def end_of_turn(reply: Reply) -> list[str]:
+    """Return what is said at the end of a reply in a chat: why it is shorter than it could be, and its numbers."""
+    if not reply.finish_reason and not reply.text:
+        return ["stopped before the first word: the message is not part of the conversation"]
+    ending = _CUT_OFF.get(reply.finish_reason)
+    return [ending, summary(reply)] if ending else [summary(reply)]
+
+
+def turn(reply: Reply, context_size: int) -> list[str]:
+    """Return what `/stats` tells of a reply and its prompt."""
+    stats = reply.stats
+    return [
+        summary(reply),
+        *insight(reply),
+        f"prompt: {stats.prompt_reused} of {stats.prompt_tokens} tokens were in the cache",
+        f"context: {stats.prompt_tokens + stats.tokens} of {context_size} tokens used",
+    ]
+
+
+def settings(settings: ReplySettings, mode: str) -> str:
+    """Return how the next reply will be made, with who drafts it."""
+    drafts = f" (drafts of {settings.num_draft_tokens})" if settings.num_draft_tokens else ""
+    seed = "new for every reply" if settings.seed is None else settings.seed
+    return f"mode {mode}{drafts}, temperature {number(settings.params.temperature)}, seed {seed}"
+
+
+def forgotten(num_exchanges: int) -> str:
+    """Return what is said when a conversation outgrows the context."""
+    what = "the oldest exchange is" if num_exchanges == 1 else f"the {num_exchanges} oldest exchanges are"
+    return f"the context is full: {what} forgotten"
+
+
+def conversation(conversation: Conversation) -> str:
+    """Return how long a conversation is, and how much of it the model does not see any more."""
+    count = len(conversation.exchanges)
+    forgotten = f", {conversation.num_forgotten} of them forgotten" if conversation.num_forgotten else ""
+    return f"conversation: {count} {'exchange' if count == 1 else 'exchanges'}{forgotten}"
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    return textwrap.shorten(text, _SHORT, placeholder=" ...")
+
+
 def live(stats: Stats) -> str:
     """Return the live line of a growing reply."""
     parts = [f"{stats.tokens} tokens"]
@@ -96,3 +149,9 @@ def live(stats: Stats) -> str:
     if stats.acceptance_rate is not None:
         parts.append(f"acceptance {stats.acceptance_rate:.2f}")
     return "  ".join(parts)
+
+
+def live_turn(stats: Stats, mode: str, context_size: int) -> str:
+    """Return the live line of a growing reply in a chat: who drafts, and how full the context is."""
+    used = stats.prompt_tokens + stats.tokens
+    return f"{live(stats)}  {mode}  context {used} of {context_size}"
