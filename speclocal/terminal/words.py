@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from speclocal.decoding.stats import Stats
     from speclocal.jobs.reply import Reply
+    from speclocal.jobs.summarize import PartProgress, Plan
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -18,6 +19,7 @@ _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 }
 
 
+_BAR = 20  # columns
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
 
 
@@ -96,3 +98,22 @@ def live(stats: Stats) -> str:
     if stats.acceptance_rate is not None:
         parts.append(f"acceptance {stats.acceptance_rate:.2f}")
     return "  ".join(parts)
+
+
+def part(progress: PartProgress) -> str:
+    """Return the live line while the parts of a text are read."""
+    done = round(_BAR * (progress.number - 1) / progress.total)
+    bar = "\u2588" * done + "\u2591" * (_BAR - done)
+    left = "" if progress.seconds_left is None else f", about {duration(progress.seconds_left)} left"
+    return f"{bar} part {progress.number} of {progress.total}{left}"
+
+
+def plan_words(plan: Plan) -> str:
+    """Return how a text is read, in one line."""
+    tokens = f"{plan.num_tokens:,} tokens of text"
+    if len(plan.parts) == 1:
+        return f"{tokens}, read in one piece"
+    return (
+        f"{tokens} in {len(plan.parts)} parts that fit a context of {plan.context_size:,}: "
+        "notes are taken on each, and combined"
+    )
