@@ -1,6 +1,7 @@
 """Summarize a text of any length: in one piece where that fits, else part by part.
 
-Knows how a text is divided and in which order it is read; the words are requests.py's, the places to cut text/parts.py's.
+Knows how a text is divided and in which order it is read. The words are those of requests.py, the places where it is
+cut those of text/parts.py.
 
     text -- too long? --> parts -- one reply on each --> notes, joined -- too long again? --> parts ...
          `- fits: the reply                                            `- fit: the reply
@@ -136,14 +137,14 @@ class Summarizer:
         return Plan(tuple(Part(part, self._count(part)) for part in parts), self._context_size)
 
     def _part_size(self, num_tokens: int) -> int:
-        """Return the most tokens in a part of a text: at least half the context, so that notes are shorter than parts."""
+        """Return the most tokens in a part: at least half the context, so that notes are shorter than parts."""
         requests = (self._request.about_text(), self._request.about_part(), self._request.about_notes())
         num_around = max(len(self._prompt("", request)) for request in requests) + _SEAM_TOKENS
         size = self._context_size - num_around - max(self._reply_room, self._note_settings.max_tokens)
         if size < self._context_size // 2:
             enough = min(4 * num_around, num_tokens + num_around + self._settings.max_tokens)
             raise ContextError(
-                f"a context of {self._context_size} tokens is too small for this text: the request alone takes {num_around}",
+                f"a context of {self._context_size} tokens is too small for this text: the request takes {num_around}",
                 f"give a `--ctx` of at least {enough}",
             )
         return size

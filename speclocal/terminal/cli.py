@@ -180,6 +180,7 @@ def summarize(
             view.result(plan_json(planned))
         else:
             view.tables(plan_table(planned))
+            view.text(f"\n{plan_words(planned)}\n")
 
 
 @_command(Options)

@@ -112,7 +112,7 @@ def layout_words(layouts: Mapping[Layout, Speeds]) -> list[str]:
 
 def plan_table(plan: Plan) -> Table:
     """Return the parts in which a text is read, and how each begins."""
-    table = _table("part", "tokens", "begins", title=words.plan_words(plan))
+    table = _table("part", "tokens", "begins")
     table.columns[0].justify = table.columns[1].justify = "right"
     for number, part in enumerate(plan.parts, 1):
         beginning = " ".join(part.text[: 4 * _BEGINNING].split())[:_BEGINNING]

@@ -114,6 +114,6 @@ def plan_words(plan: Plan) -> str:
     if len(plan.parts) == 1:
         return f"{tokens}, read in one piece"
     return (
-        f"{tokens} in {len(plan.parts)} parts that fit a context of {plan.context_size:,}: "
-        "notes are taken on each, and combined"
+        f"{tokens} in {len(plan.parts)} parts that fit a context of {plan.context_size:,}: notes on each are combined; "
+        "after an interrupt the same command goes on"
     )

@@ -9,17 +9,19 @@ from collections.abc import Callable
 _WINDOW = 8
 """Characters looked at for every token that a part may hold: hardly any text has so many in one."""
 
-_HEADING = r"^(?=#{1,6} |(?i:chapter|part|book|section|act|scene)\s+(?:\d+|[IVXLC]+)\b)|\f|(?<=\n\n)(?=.+\n(?:===|---))"
-_BLOCK = r"\n[ \t]*\n(?=\S)"  # a paragraph, or a function at the margin
-_DEFINITION = r"^(?=[ \t]*(?:\w+ ){0,3}(?:def|class|function|func|fn|sub|struct|enum|interface|trait|impl|module)\b)"
-_BLANK_LINE = r"\n[ \t]*\n"
-_SENTENCE = r"[.!?\u2026][\"')\]\u201d\u2019\u00bb]*\s+(?=[\"'(\[\u201c\u2018\u00ab]*[^\W\d_a-z])|[\u3002\uff01\uff1f]\s*"
-_LINE = r"\n"
-_WORD = r"\s+"
-
 _PLACES = [
     re.compile(place, re.MULTILINE)
-    for place in (_HEADING, _BLOCK, _DEFINITION, _BLANK_LINE, _SENTENCE, _LINE, _WORD)
+    for place in (
+        r"^(?=#{1,6} |(?i:chapter|part|book|section|act|scene)\s+(?:\d+|[IVXLC]+)\b)"  # headings,
+        r"|(?<=\n\n)(?=.+\n(?:===|---))|\f",  # underlined ones, and new pages
+        r"\n[ \t]*\n(?=\S)",  # paragraphs, and functions at the margin
+        r"^(?=[ \t]*(?:\w+ ){0,3}(?:def|class|function|func|fn|sub|struct|enum|interface|trait|impl|module)\b)",
+        r"\n[ \t]*\n",
+        r"[.!?\u2026][\"')\]\u201d\u2019\u00bb]*\s+(?=[\"'(\[\u201c\u2018\u00ab]*[^\W\d_a-z])"  # sentences,
+        r"|[\u3002\uff01\uff1f]\s*",  # also of Chinese and Japanese
+        r"\n",
+        r"\s+",
+    )
 ]
 """Where a text may be cut: at the ends of what these match, the best kind first."""
 

@@ -19,10 +19,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(name: str, size: int, used: int) -> None:
-    """Keep a file of a size that was used at a time."""
+def write(name: str, size: int, used: int | None = None) -> None:
+    """Keep a file of a size that was used at a time, by default now."""
     SMALL.write(name, lambda file: file.write(b"x" * size))
-    if (SMALL.folder / name).exists():
+    if used is not None:
         os.utime(SMALL.folder / name, ns=(used, used))
 
 
@@ -35,15 +35,15 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     for used, name in enumerate(("a", "b", "c")):
         write(name, 30, used)
     SMALL.use(SMALL.folder / "a")
-    write("d", 30, 2**62)
+    write("d", 30)
     assert names() == ["d", "a", "c"]
-    write("e", 90, 2**62 + 1)
+    write("e", 90)
     assert names() == ["e"]
 
 
 def test_a_file_without_room_is_not_kept() -> None:
     """What is larger than the whole store is gone again at once."""
-    write("large", 101, 1)
+    write("large", 101)
     assert names() == []
 
 
@@ -66,14 +66,14 @@ def test_a_file_is_written_whole_or_not_at_all(error: BaseException) -> None:
 def test_a_folder_that_cannot_be_written_is_no_error(cache: Path) -> None:
     """Where there is a file instead of the folder nothing is kept, nothing is found, and nothing fails."""
     (cache / "small").write_text("in the way")
-    write("a", 1, 1)
+    write("a", 1)
     SMALL.clear()
     assert names() == []
 
 
 def test_cleared_is_empty() -> None:
     """Clearing drops what other versions left as well."""
-    write("a", 1, 1)
-    write("b.of-another-version", 1, 1)
+    write("a", 1)
+    write("b.of-another-version", 1)
     SMALL.clear()
     assert names() == []

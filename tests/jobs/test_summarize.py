@@ -46,9 +46,7 @@ def summarizer(folder: Path) -> NewSummarizer:
     """Open a session of its own for every request, as every command does."""
 
     @contextmanager
-    def new(
-        question: str = "", context: int | None = CONTEXT, settings: ReplySettings = PLAIN
-    ) -> Iterator[Summarizer]:
+    def new(question: str = "", context: int | None = CONTEXT, settings: ReplySettings = PLAIN) -> Iterator[Summarizer]:
         with Session(ModelFile("endless", folder / "endless"), None, Placement(1)) as session:
             yield Summarizer(session, Request(Style.TLDR, question=question), settings, context)
 
