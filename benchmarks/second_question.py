@@ -1,9 +1,9 @@
 """How much sooner the second question about a file is answered than the first.
 
 A text of 1,500 tokens, two questions, each in a session of its own, as two commands would ask them. Prints the seconds
-to the first token (from the question to the first text) of each, with and without loading the model, and the ratios.
+from each question to the first token of its answer, with and without loading the model, and the ratios.
 
-    python benchmarks/second_question.py [MODEL] [--tokens N]
+    python benchmarks/second_question.py [MODEL] [--tokens N] [--threads N]
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from speclocal.jobs.requests import Request
 from speclocal.jobs.summarize import Summarizer
 from speclocal.llama.placement import Placement
 from speclocal.models.sources import fetch
+from speclocal.text.parts import split
 
-README = Path(__file__).parents[1] / "README.md"
+TEXT = " ".join((Path(__file__).parents[1] / "README.md").read_text().split())
 SETTINGS = ReplySettings(mode=Mode.OFF, max_tokens=1)
 
 
-def first_token(model: str, num_tokens: int, question: str) -> tuple[float, float, int]:
+def first_token(model: str, placement: Placement, num_tokens: int, question: str) -> tuple[float, float, int]:
     """Return the seconds to the first token, those with loading, and how many tokens were found processed."""
     begun = time.perf_counter()
-    with open_session(choose_models(model, "", Mode.OFF), Placement.choose()) as session:
-        text = README.read_text()
-        share = num_tokens / len(session.vocab.tokenize(text))
+    with open_session(choose_models(model, "", Mode.OFF), placement) as session:
         summarizer = Summarizer(session, Request(question=question), SETTINGS)
-        plan = summarizer.plan(text[: int(len(text) * share)])
+        text = split(TEXT, num_tokens, lambda part: len(session.vocab.tokenize(part)))[0]
+        plan = summarizer.plan(text)
         reply = summarizer.reply(plan)
         asked = time.perf_counter()
         next(event for event in reply if isinstance(event, Writing))
@@ -45,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="")
     parser.add_argument("--tokens", type=int, default=1500)
+    parser.add_argument("--threads", type=int)
     args = parser.parse_args()
     choice = choose_models(args.model, "", Mode.OFF)
     model = str(fetch(choice.target))
@@ -52,7 +53,7 @@ def main() -> None:
         os.environ["SPECLOCAL_CACHE"] = folder
         questions = ("What does it do?", "How is it installed?")
         (first, first_all, _), (second, second_all, reused) = (
-            first_token(model, args.tokens, question) for question in questions
+            first_token(model, Placement.choose(args.threads), args.tokens, question) for question in questions
         )
     print(f"first question: {first:.3f} s, with loading {first_all:.3f} s")
     print(f"second question: {second:.3f} s, with loading {second_all:.3f} s; {reused} tokens were found processed")
