@@ -71,7 +71,7 @@ class Session:
         self._measuring = measuring
         self._layout = layout
         self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
-        self._kept: KeptPrompts | None = None
+        self._kept: KeptPrompts | None = None  # where prompts are kept on disk
         self._reader: Weights | None = None
         self._draft_weights: Weights | None = None
         target_placement = placement.in_layout(layout or writing_layout(target.path, placement))

@@ -61,11 +61,12 @@ class Store:
             pass
         finally:
             _drop(scratch)
-        total = 0
+        room = self.limit_bytes
         for entry in self.entries():
-            total += entry.num_bytes
-            if total > self.limit_bytes:
+            if entry.num_bytes > room:
                 _drop(entry.path)
+            else:
+                room -= entry.num_bytes
 
     def clear(self) -> None:
         """Drop everything."""

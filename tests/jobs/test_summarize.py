@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import tiny
 
@@ -88,6 +90,15 @@ def test_parts_joined_are_the_text_and_fit(summarizer: NewSummarizer) -> None:
         assert len(plan.parts) > 5
         assert all(part.num_tokens <= CONTEXT * 7 // 8 for part in plan.parts)
         assert all(part.text.startswith("# ") for part in plan.parts)
+
+
+def test_the_context_stays_within_the_memory(summarizer: NewSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is short the text is read in more parts, instead of asking for what is not there."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_000_000))
+    with summarizer(context=None) as opened:
+        plan = opened.plan(LONG)
+        assert 1000 < plan.context_size < 2000
+        assert text_of(plan) == LONG
 
 
 def test_a_plan_runs_nothing(summarizer: NewSummarizer) -> None:
