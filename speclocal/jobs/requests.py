@@ -1,4 +1,4 @@
-"""What a model is asked for: a summary or an answer, of a text, of a part of it, or of what its parts said.
+"""What a model is asked for: a summary of a text or an answer from it, and notes on its parts.
 
 Knows words. The text comes first and the request last, so that another request finds the text already processed.
 """
@@ -32,7 +32,7 @@ class Request:
         return _TOKENS_PER_WORD * (self.num_words or 0)
 
     def about_text(self) -> str:
-        """Return the request over a whole text."""
+        """Return the request over a whole text, or over the notes on its parts."""
         if self.question:
             return self._worded(
                 f"Answer this question about the text above {self._form}: {self.question}\nKeep to what the text says."
@@ -42,25 +42,8 @@ class Request:
     def about_part(self) -> str:
         """Return the request over a part of a text, for notes of which the reply will be made."""
         if self.question:
-            return self._worded(
-                "The text above is a part of a longer one. Write down in one paragraph what it says about this "
-                f"question, and nothing else: {self.question}"
-            )
-        return self._worded(
-            "The text above is a part of a longer one. Summarize it in one paragraph. Keep names, numbers and results."
-        )
-
-    def about_notes(self) -> str:
-        """Return the request over the notes on all parts."""
-        if self.question:
-            return self._worded(
-                "The paragraphs above are notes on the parts of one text, in order. Answer this question from them "
-                f"{self._form}: {self.question}"
-            )
-        return self._worded(
-            "The paragraphs above summarize the parts of one text, in order. Summarize the whole text "
-            f"{self._form}. Keep to what they say."
-        )
+            return self._worded(f"Note in one paragraph what the text above says about this question: {self.question}")
+        return self._worded("Summarize the text above in one paragraph. Keep its names, numbers and results.")
 
     @property
     def _form(self) -> str:

@@ -109,37 +109,31 @@ class Summarizer:
 
     def plan(self, text: str) -> Plan:
         """Return how a text is read. Raises ContextError when the context is too small to read it in parts."""
-        return self._plan(text, self._request.about_text())
+        whole, most = Part(text, self._count(text)), self._context_size - self._reply_room
+        if whole.num_tokens <= most and len(self._prompt(text)) <= most:
+            return Plan((whole,), self._context_size)
+        parts = split(text, self._part_size(whole.num_tokens), self._count)
+        return Plan(tuple(Part(part, self._count(part)) for part in parts), self._context_size)
 
     def reply(self, plan: Plan, progress: Callable[[PartProgress], object] = ignore) -> Reply:
         """Return the reply to iterate over; where a plan has several parts, after taking notes on each of them.
 
         Notes are kept on disk: a part that was finished by an earlier run is not read again.
         """
-        request = self._request.about_text()
         self._open_context(plan)
         while len(plan.parts) > 1:
             notes = self._take_notes(plan, progress)
-            request = self._request.about_notes()
-            shorter = self._plan("\n\n".join(note.text for note in notes if note.text), request)
+            shorter = self.plan("\n\n".join(note.text for note in notes if note.text))
             if len(shorter.parts) >= len(plan.parts):
                 raise ContextError(
                     f"the notes on {len(plan.parts)} parts are as long as the parts", "give a larger `--ctx`"
                 )
             plan = shorter
-        return self._session.reply(self._prompt(plan.parts[0].text, request), self._settings)
-
-    def _plan(self, text: str, request: str) -> Plan:
-        whole, most = Part(text, self._count(text)), self._context_size - self._reply_room
-        if whole.num_tokens <= most and len(self._prompt(text, request)) <= most:
-            return Plan((whole,), self._context_size)
-        parts = split(text, self._part_size(whole.num_tokens), self._count)
-        return Plan(tuple(Part(part, self._count(part)) for part in parts), self._context_size)
+        return self._session.reply(self._prompt(plan.parts[0].text), self._settings)
 
     def _part_size(self, num_tokens: int) -> int:
         """Return the most tokens in a part: at least half the context, so that notes are shorter than parts."""
-        requests = (self._request.about_text(), self._request.about_part(), self._request.about_notes())
-        num_around = max(len(self._prompt("", request)) for request in requests) + _SEAM_TOKENS
+        num_around = max(len(self._prompt("")), len(self._part_prompt(""))) + _SEAM_TOKENS
         size = self._context_size - num_around - max(self._reply_room, self._note_settings.max_tokens)
         if size < self._context_size // 2:
             enough = min(4 * num_around, num_tokens + num_around + self._settings.max_tokens)
@@ -156,7 +150,7 @@ class Summarizer:
             longest = max(part.num_tokens for part in plan.parts)
             self._session.open_context(longest, self._settings, plan.context_size, [] if fits_disk else None)
         else:
-            prompt = self._prompt(plan.parts[0].text, self._request.about_text())
+            prompt = self._prompt(plan.parts[0].text)
             self._session.open_context(len(prompt), self._settings, self._asked, prompt if fits_disk else None)
 
     def _take_notes(self, plan: Plan, progress: Callable[[PartProgress], object]) -> list[Note]:
@@ -164,7 +158,7 @@ class Summarizer:
         notes: list[Note] = []
         pace = _Pace(plan.num_tokens)
         for number, part in enumerate(plan.parts, 1):
-            prompt = self._prompt(part.text, self._request.about_part())
+            prompt = self._part_prompt(part.text)
             key = self._note_key(prompt)
             note = kept_note(key)
             if note is None:
@@ -189,8 +183,11 @@ class Summarizer:
         model = origin_in_any_layout(self._session.target.weights)
         return [model, asdict(settings.params), settings.seed, settings.max_tokens, prompt]
 
-    def _prompt(self, text: str, request: str) -> list[int]:
-        return prompt_tokens(self._session, with_text(text, request), raw=self._raw)
+    def _prompt(self, text: str) -> list[int]:
+        return prompt_tokens(self._session, with_text(text, self._request.about_text()), raw=self._raw)
+
+    def _part_prompt(self, text: str) -> list[int]:
+        return prompt_tokens(self._session, with_text(text, self._request.about_part()), raw=self._raw)
 
     def _count(self, text: str) -> int:
         return len(self._session.vocab.tokenize(text))

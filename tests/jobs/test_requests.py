@@ -19,10 +19,9 @@ EVERY = [
 @pytest.mark.parametrize("request_", EVERY)
 def test_a_request_says_all_that_is_wanted(request_: Request) -> None:
     """The reply is told its form, length, question and language; notes on parts are told all but form and length."""
-    for final in (request_.about_text(), request_.about_notes()):
-        assert ("250 words" in final) == (request_.num_words == 250)
-        assert ("bullet" in final) == (request_.style is Style.BULLETS)
-    for asked in (request_.about_text(), request_.about_notes(), request_.about_part()):
+    assert ("250 words" in request_.about_text()) == (request_.num_words == 250)
+    assert ("bullet" in request_.about_text()) == (request_.style is Style.BULLETS)
+    for asked in (request_.about_text(), request_.about_part()):
         assert (request_.question or "ummarize") in asked
         assert ("Write in French." in asked) == bool(request_.language)
 

@@ -24,8 +24,8 @@ from speclocal.text.documents import Document
 
 PLAIN = ReplySettings(mode=Mode.OFF, max_tokens=12)
 SHORT = " the cat and the tree." * 60
-LONG = "\n\n".join(f"# {i}\n\n" + " the cat and the tree." * 20 for i in range(80))
-CONTEXT = 1536  # room for the requests, of which the tiny vocabulary makes many tokens
+LONG = "\n\n".join(f"# {i}\n\n" + " the cat and the tree." * 20 for i in range(40))
+CONTEXT = 768  # room for the requests, of which the tiny vocabulary makes many tokens
 
 NewSummarizer = Callable[..., AbstractContextManager[Summarizer]]
 
@@ -115,7 +115,7 @@ def test_notes_that_do_not_fit_are_summarized_in_parts_too(summarizer: NewSummar
     with summarizer() as opened:
         num_parts = len(opened.plan(LONG).parts)
         reply = finished(opened, LONG, told)
-        assert "cut off at 192 tokens" in opened._session.notes[0]
+        assert "cut off at 96 tokens" in opened._session.notes[0]
     assert rounds(told)[0] == num_parts
     assert len(rounds(told)) > 1
     assert rounds(told) == sorted(rounds(told), reverse=True)
