@@ -19,9 +19,11 @@ from speclocal.jobs.requests import Request
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.jobs.store import NOTES, PROMPTS
 from speclocal.jobs.summarize import PartProgress, Plan, Summarizer, joined
+from speclocal.llama.formats import KvType
 from speclocal.llama.placement import Placement
 from speclocal.text.documents import Document
 
+PLACEMENT = Placement(1, kv_type=KvType.BF16)  # the same bits in whatever passes a prompt is read
 PLAIN = ReplySettings(mode=Mode.OFF, max_tokens=12)
 SHORT = " the cat and the tree." * 60
 LONG = "\n\n".join(f"# {i}\n\n" + " the cat and the tree." * 20 for i in range(40))
@@ -49,7 +51,7 @@ def summarizer(folder: Path) -> NewSummarizer:
 
     @contextmanager
     def new(question: str = "", context: int | None = CONTEXT, settings: ReplySettings = PLAIN) -> Iterator[Summarizer]:
-        with Session(ModelFile("endless", folder / "endless"), None, Placement(1)) as session:
+        with Session(ModelFile("endless", folder / "endless"), None, PLACEMENT) as session:
             yield Summarizer(session, Request(Style.TLDR, question=question), settings, context)
 
     return new
