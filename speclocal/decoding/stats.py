@@ -19,7 +19,7 @@ class Stats:
     """
 
     prompt_tokens: int = 0
-    prompt_reused: int = 0  # prompt tokens that were still in the cache
+    prompt_reused: int = 0  # prompt tokens that were in the cache, or kept on disk
     prompt_seconds: float = 0.0
     tokens: int = 0
     rounds: int = 0

@@ -5,7 +5,6 @@ Knows where measurements are kept and what makes one outdated; how to measure is
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -17,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from speclocal.decoding.costs import TEXT_LENGTH, Calibration, Exactness, Speeds, calibrate, measure_speeds
+from speclocal.jobs.keys import digest, origin
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
-from speclocal.llama.weights import Weights, machine
+from speclocal.llama.weights import Weights
 from speclocal.models.files import cache_dir
 
 CalibrationProgress = Callable[[str, float], None]
@@ -104,19 +104,11 @@ def _measurable(weights: Weights) -> Iterator[tuple[LlamaModel, list[int]]]:
 
 def _key(path: Path, placement: Placement) -> dict[str, Any]:
     """Return everything a measurement depends on."""
-    file = path.stat()
-    return {
-        "format": _FORMAT,
-        "file": str(path.resolve()),
-        "size": file.st_size,
-        "changed": file.st_mtime_ns,
-        "placement": asdict(placement),
-        "machine": machine(),
-    }
+    return {"format": _FORMAT, **origin(path, placement)}
 
 
 def _place(kind: str, key: dict[str, Any]) -> Path:
-    return cache_dir() / "measured" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.{kind}.json"
+    return cache_dir() / "measured" / f"{digest(key)}.{kind}.json"
 
 
 def _load(kind: str, path: Path, placement: Placement) -> Any:

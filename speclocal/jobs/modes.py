@@ -18,6 +18,14 @@ class Mode(StrEnum):
     DRAFT = "draft"
 
 
+class Style(StrEnum):
+    """The form of a summary."""
+
+    PARAGRAPH = "paragraph"
+    BULLETS = "bullets"
+    TLDR = "tldr"
+
+
 class LayoutChoice(StrEnum):
     """How weights lie in a CPU's memory; auto takes what is fastest for the job, where that is known."""
 

@@ -17,6 +17,7 @@ from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate, Model, Planner, Round, Rule, SamplingParams
 from speclocal.errors import UsageError
 from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, Mode
+from speclocal.jobs.prompts import KeptPrompts
 from speclocal.llama.vocab import Vocab
 from speclocal.text.stream import TextStream
 
@@ -78,8 +79,15 @@ class Reply:
     """A reply as it grows: iterate for events. Text, ids and stats are up to date at any time, also after a stop."""
 
     def __init__(
-        self, target: Model, vocab: Vocab, planner: Planner, tokens: list[int], settings: ReplySettings
+        self,
+        target: Model,
+        vocab: Vocab,
+        planner: Planner,
+        tokens: list[int],
+        settings: ReplySettings,
+        kept: KeptPrompts | None = None,
     ) -> None:
+        """kept: where processed prompts are looked for, and kept."""
         self.stats = Stats(prompt_tokens=len(tokens))
         self.finish_reason = ""
         self._target = target
@@ -87,6 +95,7 @@ class Reply:
         self._planner = planner
         self._tokens = tokens
         self._settings = settings
+        self._kept = kept
         self._stream = TextStream(settings.stops)
         self._fresh: list[str] = []  # the text of every token of the round being judged
 
@@ -122,11 +131,15 @@ class Reply:
         """Process the prompt up to its last token, which belongs to the first round."""
         started = time.perf_counter()
         wanted = self._tokens[:-1]
+        if self._kept:
+            self._kept.recall(wanted)
         for i, done in enumerate(read(self._target, wanted)):
             if i == 0:
                 self.stats.prompt_reused = done
             self.stats.prompt_seconds = time.perf_counter() - started
             yield Reading(done, len(wanted))
+        if self._kept:
+            self._kept.keep(len(wanted) - self.stats.prompt_reused)
 
     def _write(self) -> Iterator[Writing]:
         settings, started = self._settings, time.perf_counter()

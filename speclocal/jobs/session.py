@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from speclocal.decoding.costs import Calibration, PassCosts, Speeds
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
@@ -21,10 +23,11 @@ from speclocal.errors import ContextError, PairError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
 from speclocal.jobs.layouts import open_reader, writing_layout
 from speclocal.jobs.modes import Mode
+from speclocal.jobs.prompts import KeptPrompts, find_kept
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.llama.formats import Layout
 from speclocal.llama.layouts import TwoLayouts
-from speclocal.llama.model import LlamaModel
+from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab, first_difference
 from speclocal.llama.weights import Weights
@@ -33,6 +36,8 @@ _FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
 """Draft lengths where none is asked for."""
 _AUTO_TAIL = 256
 """How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
+_CONTEXT_SHARE = 0.45
+"""How much of the free memory contexts may take: less than half, since the prompt may be read in a second layout."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Session:
         self._placement = placement
         self._layout = layout
         self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
+        self._kept: KeptPrompts | None = None  # where prompts are kept on disk
         self._reader: Weights | None = None
         self._draft_weights: Weights | None = None
         target_placement = placement.in_layout(layout or writing_layout(target.path, placement))
@@ -108,13 +114,33 @@ class Session:
         assert self.target is not None, "open_context comes first"
         return self.target.context_size
 
-    def open_context(self, num_prompt_tokens: int, settings: ReplySettings, asked: int | None = None) -> None:
+    @property
+    def context_bytes(self) -> float:
+        """About how many bytes every token of a context takes."""
+        return sum(kv_bytes(weights) for weights in (self._target_weights, self._draft_weights) if weights is not None)
+
+    @property
+    def largest_context(self) -> int:
+        """The most tokens that the training of the target and the free memory allow."""
+        affordable = int(_CONTEXT_SHARE * psutil.virtual_memory().available / max(1.0, self.context_bytes))
+        return max(1, min(self.trained_context, affordable))
+
+    def open_context(
+        self,
+        num_prompt_tokens: int,
+        settings: ReplySettings,
+        asked: int | None = None,
+        keep: Sequence[int] | None = None,
+    ) -> None:
         """Create the contexts, large enough for a prompt and its reply or as large as `asked`.
 
+        keep: the first prompt, if processed prompts shall be looked for and kept on disk.
         Raises ContextError when the prompt does not fit.
         """
         trained = self.trained_context
-        size = asked or min(num_prompt_tokens + settings.max_tokens, trained)
+        kept = find_kept(self._target_weights, keep) if keep else None
+        needed = max(num_prompt_tokens + settings.max_tokens, kept.num_tokens if kept else 0)
+        size = asked or min(needed, trained)
         if size > trained:
             self.notes.append(f"a context of {size} tokens is more than the {trained} the model was trained on")
         if num_prompt_tokens > size:
@@ -127,11 +153,12 @@ class Session:
         self.target = writer = LlamaModel(self._target_weights, size)
         if self._layout is None and writer.can_rollback:
             may_measure = settings.mode is Mode.AUTO
-            self._reader = open_reader(
-                self._target_weights, num_prompt_tokens, self._measuring if may_measure else None
-            )
+            num_unread = num_prompt_tokens - (kept.num_shared if kept else 0)
+            self._reader = open_reader(self._target_weights, num_unread, self._measuring if may_measure else None)
         if self._reader is not None:
             self.target = TwoLayouts(writer, LlamaModel(self._reader, size))
+        if keep is not None:
+            self._kept = KeptPrompts(self.target)
         if not writer.can_rollback:
             self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
         elif self._draft_weights is not None:
@@ -147,7 +174,7 @@ class Session:
                 f"the prompt has {len(prompt)} tokens, the context holds {self.target.context_size}",
                 "give a larger `--ctx`, or shorten the input",
             )
-        return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings)
+        return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings, self._kept)
 
     def draft_with(self, draft: ModelFile | None) -> None:
         """Draft with another model from here on, or with none. Contexts must be open.

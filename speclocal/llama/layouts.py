@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from speclocal.decoding.types import Logits
-from speclocal.llama.model import LlamaModel
+from speclocal.llama.model import LlamaModel, State
 
 _LONG = 128
 """Tokens in a pass without logits from which on handing the cache over is worth it."""
@@ -45,6 +45,15 @@ class TwoLayouts:
 
     def rollback(self, length: int) -> None:
         self._current.rollback(length)
+
+    def snapshot(self) -> State:
+        """Return the cache as bytes, for `restore` in any context of the same model."""
+        return self._current.snapshot()
+
+    def restore(self, state: State, tokens: Sequence[int]) -> None:
+        """Replace the cache by one that held `tokens` when its snapshot was taken."""
+        self.writer.restore(state, tokens)
+        self._current = self.writer
 
     def close(self) -> None:
         self.reader.close()

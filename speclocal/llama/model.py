@@ -14,6 +14,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError
@@ -35,6 +36,9 @@ _KV_TYPES = {  # enum ggml_type, and bytes for every number; the bindings do not
 _LONG_PASS = 32
 """Tokens in a pass from which on a person may notice how long it takes."""
 _OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
+
+State = NDArray[np.uint8]
+"""A cache as bytes."""
 
 
 class LlamaModel:
@@ -119,18 +123,29 @@ class LlamaModel:
             self._drop_from(length)
             del self._cached[length:]
 
+    def snapshot(self) -> State:
+        """Return the cache as bytes, for `restore` in any context of the same model."""
+        self._check_open()
+        state = np.empty(llama_cpp.llama_state_seq_get_size(self._context, 0), dtype=np.uint8)
+        return state[: llama_cpp.llama_state_seq_get_data(self._context, _pointer_into(state), state.nbytes, 0)]
+
+    def restore(self, state: State, tokens: Sequence[int]) -> None:
+        """Replace the cache by one that held `tokens` when its snapshot was taken.
+
+        Raises ModelError when it does not fit; the cache is empty then.
+        """
+        self.rollback(0)
+        if not llama_cpp.llama_state_seq_set_data(self._context, _pointer_into(state), state.nbytes, 0):
+            self._undo(0)
+            raise ModelError(f"{len(tokens)} tokens of cache do not fit", "give a larger `--ctx`")
+        self._cached = list(tokens)
+
     def copy_from(self, other: LlamaModel) -> None:
         """Take over the cache of another context of the same model, in whatever layout its weights are.
 
         Raises ModelError when the cache does not fit.
         """
-        size = llama_cpp.llama_state_seq_get_size(other._context, 0)
-        state = (ctypes.c_uint8 * size)()
-        written = llama_cpp.llama_state_seq_get_data(other._context, state, size, 0)
-        self.rollback(0)
-        if not llama_cpp.llama_state_seq_set_data(self._context, state, written, 0):
-            raise ModelError(f"{len(other.cached)} tokens of cache do not fit", "give a larger `--ctx`")
-        self._cached = list(other.cached)
+        self.restore(other.snapshot(), other.cached)
 
     def close(self) -> None:
         """Free the context. Safe to call twice."""
@@ -189,23 +204,31 @@ def _pointer_to(num_floats: int) -> Any:
     return ctypes.POINTER(ctypes.c_float * num_floats)
 
 
+def _pointer_into(state: State) -> Any:
+    return state.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+
+
+def kv_bytes(weights: Weights) -> float:
+    """Return about how many bytes every token of a context takes."""
+    return weights.kv_elements * _KV_TYPES[weights.placement.kv_type][1]
+
+
 def _create_context(weights: Weights, context_size: int) -> Any:
     if context_size < 1:
         raise ModelError(f"a context of {context_size} tokens for `{weights.name}`", "give a `--ctx` of 1 or more")
-    kv_type, num_bytes = _KV_TYPES[weights.placement.kv_type]
-    needed, free = context_size * weights.kv_elements * num_bytes, psutil.virtual_memory().available
+    needed, free = context_size * kv_bytes(weights), psutil.virtual_memory().available
     if weights.on_cpu and needed > free:  # the system would end the process rather than refuse
         raise ModelError(
             f"a context of {context_size} tokens for `{weights.name}` needs about {needed / 1e9:.1f} GB "
             f"and {free / 1e9:.1f} GB are free",
-            f"give a `--ctx` of at most {int(0.9 * free / (weights.kv_elements * num_bytes))}",
+            f"give a `--ctx` of at most {int(0.9 * free / kv_bytes(weights))}",
         )
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = max(2, context_size)
     params.n_batch = params.n_ubatch = PASS_TOKENS
     params.n_outputs_max = PASS_ROWS
     params.n_threads = params.n_threads_batch = weights.placement.threads
-    params.type_k = params.type_v = kv_type
+    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type][0]
     params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
     params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
     params.no_perf = True

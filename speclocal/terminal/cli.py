@@ -14,11 +14,16 @@ import typer
 
 import speclocal
 from speclocal.errors import SpeclocalError, UsageError
+from speclocal.jobs.modes import Style
 from speclocal.terminal import streams
 from speclocal.terminal.options import ModelOptions, Options, ReplyOptions, with_options
 
 if TYPE_CHECKING:
+    from speclocal.jobs.generate import Choice
+    from speclocal.jobs.reply import Reply
+    from speclocal.jobs.session import Session
     from speclocal.terminal.render import View
+    from speclocal.text.documents import Document
 
 INTERRUPTED = 130
 
@@ -138,26 +143,66 @@ def generate(
 @_command(ReplyOptions)
 def summarize(
     *,
-    file: Annotated[str, typer.Argument(help="The file to summarize; - for stdin.")],
+    file: Annotated[list[str], typer.Argument(help="The files to summarize as one text; - for stdin.")],
     encoding: Annotated[
         str, typer.Option("--encoding", help="Encoding of the file; default: found out.", metavar="NAME")
     ] = "",
+    words: Annotated[int | None, typer.Option("--words", min=1, help="About how long; makes room for it.")] = None,
+    style: Annotated[Style, typer.Option("--style", help="The form.")] = Style.PARAGRAPH,
+    ask: Annotated[str, typer.Option("--ask", help="Answer this question instead.", metavar="QUESTION")] = "",
+    language: Annotated[str, typer.Option("--language", help="Language to write in.", metavar="NAME")] = "",
+    plan: Annotated[bool, typer.Option("--plan", help="Show in which parts the text is read, and stop.")] = False,
     options: ReplyOptions,
     view: "View",
 ) -> None:
-    """Summarize a file in one paragraph."""
-    from speclocal.jobs.summarize import summary_prompt
-    from speclocal.text.documents import read_document
+    """Summarize files, or ask something about them, whatever their length."""
+    from speclocal.jobs.generate import choose_models, open_session
+    from speclocal.jobs.requests import Request
+    from speclocal.jobs.summarize import Summarizer, joined
+    from speclocal.llama import log
+    from speclocal.terminal.tables import plan_json, plan_table
+    from speclocal.terminal.words import plan_words
 
-    def text() -> str:
-        with view.waiting("standard input" if file == "-" else file):
-            stdin = sys.stdin.buffer if sys.stdin else None
-            document = read_document(file, encoding=encoding or None, stdin=stdin)
-        for note in document.notes:
-            view.note(note)
-        return summary_prompt(document)
+    settings, placement = options.settings(), options.placement()
+    choice = choose_models(options.model, options.draft, options.mode)
+    text = joined([_document(name, encoding, view) for name in file])
+    request = Request(style, words, ask.strip(), language.strip())
+    log.show(options.verbose)
+    with open_session(choice, placement, view.fetching, view.measuring, options.fixed_layout()) as session:
+        summarizer = Summarizer(session, request, settings, options.ctx, raw=options.raw)
+        planned = summarizer.plan(text)
+        if not plan:
+            if len(planned.parts) > 1:
+                view.note(plan_words(planned))
+            reply = summarizer.reply(planned, view.taking_notes)
+            _show(reply, session, choice, options, view, parts=len(planned.parts))
+        elif options.json:
+            view.result(plan_json(planned))
+        else:
+            view.tables(plan_table(planned))
+            view.text(f"\n{plan_words(planned)}\n")
 
-    _answer(text, options, view)
+
+@_command(Options)
+def cache(
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete it, too.")] = False,
+    options: Options,
+    view: "View",
+) -> None:
+    """Show what is kept of earlier runs: processed prompts, and notes on parts of long texts."""
+    from speclocal.jobs.store import NOTES, PROMPTS
+    from speclocal.terminal.tables import stores_json, stores_table
+
+    stores = [PROMPTS, NOTES]
+    if options.json:
+        view.result(stores_json(stores))
+    else:
+        view.tables(stores_table(stores))
+    if clear:
+        for store in stores:
+            store.clear()
+        view.note("all of this is deleted")
 
 
 @_command(ReplyOptions)
@@ -231,11 +276,21 @@ def _piped(view: "View") -> str:
     return document.text
 
 
+def _document(name: str, encoding: str, view: "View") -> "Document":
+    """Read a file or, by the name `-`, what is piped in; say what was done to it."""
+    from speclocal.text.documents import read_document
+
+    with view.waiting("standard input" if name == "-" else name):
+        document = read_document(name, encoding=encoding or None, stdin=sys.stdin.buffer if sys.stdin else None)
+    for note in document.notes:
+        view.note(note)
+    return document
+
+
 def _answer(text: Callable[[], str], options: ReplyOptions, view: "View") -> None:
     """Check the options, get the text, open the models, and show the answer as it grows."""
     from speclocal.jobs.generate import choose_models, open_session, prompt_tokens
     from speclocal.llama import log
-    from speclocal.terminal.render import reply_json
 
     settings, placement = options.settings(), options.placement()
     choice = choose_models(options.model, options.draft, options.mode)
@@ -245,14 +300,19 @@ def _answer(text: Callable[[], str], options: ReplyOptions, view: "View") -> Non
         tokens = prompt_tokens(session, prompt, raw=options.raw)
         session.open_context(len(tokens), settings, options.ctx)
         reply = session.reply(tokens, settings)
-        for note in session.notes:
-            view.note(note)
-        view.answer(reply, show_drafts=options.show_drafts)
-        if options.json:
-            about = {
-                "model": choice.target.name,
-                "draft": choice.draft.name if choice.draft else None,
-                "mode": session.mode_used(settings),
-                "seed": options.seed,
-            }
-            view.result(reply_json(reply, **about))
+        _show(reply, session, choice, options, view)
+
+
+def _show(
+    reply: "Reply", session: "Session", choice: "Choice", options: ReplyOptions, view: "View", **about: object
+) -> None:
+    """Show a reply as it grows, and with `--json` all that is known of it, `about` included."""
+    from speclocal.terminal.render import reply_json
+
+    for note in session.notes:
+        view.note(note)
+    view.answer(reply, show_drafts=options.show_drafts)
+    if options.json:
+        models = {"model": choice.target.name, "draft": choice.draft.name if choice.draft else None}
+        mode = session.mode_used(options.settings())
+        view.result(reply_json(reply, **models, mode=mode, seed=options.seed, **about))

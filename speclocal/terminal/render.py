@@ -21,6 +21,7 @@ from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate
 from speclocal.errors import SpeclocalError
 from speclocal.jobs.reply import Reading, Reply, Writing
+from speclocal.jobs.summarize import PartProgress
 from speclocal.terminal import signals, words
 from speclocal.terminal.console import console, rendered, say, tell
 from speclocal.terminal.live import LiveLine
@@ -70,6 +71,10 @@ class View:
     def measuring(self, name: str, share: float) -> None:
         """Show how far the measurement of a model is."""
         self._live.show(f"measuring {name} on this machine, once: {share:.0%}", now=True)
+
+    def taking_notes(self, progress: PartProgress) -> None:
+        """Show how far the parts of a long text are."""
+        self._live.show(words.part(progress))
 
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""

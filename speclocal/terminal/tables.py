@@ -13,6 +13,8 @@ from rich.text import Text
 
 from speclocal.decoding.costs import NARROW, Calibration, Speeds
 from speclocal.decoding.theory import expected_tokens
+from speclocal.jobs.store import Store
+from speclocal.jobs.summarize import Plan
 from speclocal.llama.formats import Layout
 from speclocal.models.sources import ListedModel, ListedPair, Listing
 from speclocal.terminal import words
@@ -20,6 +22,7 @@ from speclocal.terminal import words
 _ALPHAS = (0.6, 0.8, 0.95)
 _CURVE = 60  # columns of a curve's table without the plot
 _BAR = 24
+_BEGINNING = 60  # characters of a part that are shown
 
 
 def models_table(models: Sequence[ListedModel], default: str) -> Table:
@@ -105,6 +108,48 @@ def layout_words(layouts: Mapping[Layout, Speeds]) -> list[str]:
         f"writes {words.number(1 / speeds.token_seconds)} tokens/s"
         for layout, speeds in layouts.items()
     ]
+
+
+def plan_table(plan: Plan) -> Table:
+    """Return the parts in which a text is read, and how each begins."""
+    table = _table("part", "tokens", "begins")
+    table.columns[0].justify = table.columns[1].justify = "right"
+    for number, part in enumerate(plan.parts, 1):
+        beginning = " ".join(part.text[: 4 * _BEGINNING].split())[:_BEGINNING]
+        table.add_row(*map(_cell, (str(number), f"{part.num_tokens:,}", beginning)))
+    return table
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return a plan as plain values; the texts of its parts joined are the text."""
+    return {
+        "tokens": plan.num_tokens,
+        "context_size": plan.context_size,
+        "parts": [{"tokens": part.num_tokens, "text": part.text} for part in plan.parts],
+    }
+
+
+def stores_table(stores: Sequence[Store]) -> Table:
+    """Return what is kept of earlier runs, and where."""
+    table = _table("kept", "files", "size", "at most", "in")
+    for store in stores:
+        sizes = [entry.num_bytes for entry in store.entries()]
+        cells = (store.name, str(len(sizes)), words.size(sum(sizes)), words.size(store.limit_bytes), str(store.folder))
+        table.add_row(*map(_cell, cells))
+    return table
+
+
+def stores_json(stores: Sequence[Store]) -> dict[str, Any]:
+    """Return what is kept of earlier runs as plain values."""
+    return {
+        store.name: {
+            "files": len(store.entries()),
+            "size_bytes": sum(entry.num_bytes for entry in store.entries()),
+            "limit_bytes": store.limit_bytes,
+            "folder": str(store.folder),
+        }
+        for store in stores
+    }
 
 
 def _exact(width: int, calibration: Calibration) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from speclocal.decoding.stats import Stats
     from speclocal.jobs.conversation import Conversation
     from speclocal.jobs.reply import Reply, ReplySettings
+    from speclocal.jobs.summarize import PartProgress, Plan
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -21,6 +22,7 @@ _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 
 
 _SHORT = 60
+_BAR = 20  # columns
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
 _CUT_OFF = {
     "": "stopped: the text so far stays, as a reply that was cut off",
@@ -155,3 +157,22 @@ def live_turn(stats: Stats, mode: str, context_size: int) -> str:
     """Return the live line of a growing reply in a chat: who drafts, and how full the context is."""
     used = stats.prompt_tokens + stats.tokens
     return f"{live(stats)}  {mode}  context {used} of {context_size}"
+
+
+def part(progress: PartProgress) -> str:
+    """Return the live line while the parts of a text are read."""
+    done = round(_BAR * (progress.number - 1) / progress.total)
+    bar = "\u2588" * done + "\u2591" * (_BAR - done)
+    left = "" if progress.seconds_left is None else f", about {duration(progress.seconds_left)} left"
+    return f"{bar} part {progress.number} of {progress.total}{left}"
+
+
+def plan_words(plan: Plan) -> str:
+    """Return how a text is read, in one line."""
+    tokens = f"{plan.num_tokens:,} tokens of text"
+    if len(plan.parts) == 1:
+        return f"{tokens}, read in one piece"
+    return (
+        f"{tokens} in {len(plan.parts)} parts that fit a context of {plan.context_size:,}: notes on each are combined; "
+        "after an interrupt the same command goes on"
+    )

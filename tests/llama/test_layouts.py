@@ -84,3 +84,16 @@ def test_empty_and_full_caches_are_handed_over(name: str, new_pair: NewPair) -> 
     text = some_tokens(CONTEXT - 2)
     assert agree(two, one, text)
     assert len(two.cached) == two.context_size
+
+
+def test_a_snapshot_is_taken_of_the_layout_that_read_last(new_pair: NewPair) -> None:
+    """What the reader read is in the snapshot, and the writer goes on from it."""
+    two, one = new_pair("llama")
+    text = some_tokens(400)
+    for model in (two, one):
+        model.forward(text, 0)
+    state = two.snapshot()
+    two.rollback(0)
+    two.restore(state, text)
+    assert list(two.cached) == list(two.writer.cached) == text
+    assert agree(two, one, [*text, 3, 4])

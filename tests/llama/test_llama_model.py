@@ -332,6 +332,36 @@ def test_two_contexts_of_one_file_do_not_meet(open_model: Any) -> None:
     assert np.array_equal(row_after(b, [6, 7]), alone)
 
 
+@pytest.mark.parametrize("name", ["llama", "recurrent", "hybrid", "default"])
+def test_a_snapshot_brings_a_cache_back(name: str, open_model: Any) -> None:
+    """In another context, whatever that held, it is the cache that it was taken of; one of nothing is empty."""
+    taken, given = open_model(name), open_model(name)
+    tokens = some_tokens(taken, 40)
+    empty = taken.snapshot()
+    taken.forward(tokens, 0)
+    given.forward([3, 4, 5], 0)
+    given.restore(taken.snapshot(), tokens)
+    assert list(given.cached) == tokens
+    assert np.array_equal(row_after(given, [6, 7]), row_after(taken, [6, 7]))
+    given.restore(empty, [])
+    assert list(given.cached) == []
+
+
+def test_a_snapshot_that_does_not_fit_leaves_an_empty_cache(open_model: Any) -> None:
+    """A context with too little room, or half a snapshot, is an error, and the cache can be used."""
+    large, small, fresh = open_model("llama", 512), open_model("llama", 256), open_model("llama", 256)
+    tokens = some_tokens(large, 300)
+    for _ in read(large, tokens):
+        pass
+    state = large.snapshot()
+    for unfit in (state, state[: len(state) // 2], state[:3], state[:0]):
+        small.forward([3, 4, 5], 0)
+        with pytest.raises(ModelError, match="300 tokens of cache do not fit"):
+            small.restore(unfit, tokens)
+        assert list(small.cached) == []
+    assert np.array_equal(row_after(small, [6, 7]), row_after(fresh, [6, 7]))
+
+
 def test_threads_do_not_change_the_logits(path_of: Any, open_model: Any) -> None:
     """Several threads share the work of a pass and give the bits that one gives, up to 256 tokens."""
     weights = Weights(path_of("llama"), Placement(3))

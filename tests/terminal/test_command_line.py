@@ -25,7 +25,7 @@ def test_help_tells_of_every_command_and_option(run: Run) -> None:
     """`--help` lists the commands; a command's help lists all its options and their short names."""
     ran = run("--help")
     assert (ran.code, ran.err) == (0, "")
-    assert all(f"\u2502 {command} " in ran.out for command in ("generate", "summarize", "chat", "models"))
+    assert all(f"\u2502 {command} " in ran.out for command in ("generate", "summarize", "chat", "cache", "models"))
     told = run("generate", "--help", env={"COLUMNS": "200"}).out
     for field in dataclasses.fields(ReplyOptions):
         assert f"--{field.name.replace('_', '-')} " in told

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commands import SUMMARY, Models, Ran, Run
+from commands import COMMAND, SUMMARY, Models, Ran, Run
+from pty_tools import Terminal
 
 STORY = "The ferry at Elm Bridge was closed for two weeks in 1986. Most of the 340 people who used it missed it.\n"
 
@@ -16,6 +19,20 @@ def summarize(run: Run, models: Models) -> Run:
         return run("summarize", "-m", models.target, "--threads", "1", "-n", "8", *arguments, **kwargs)
 
     return run_summarize
+
+
+@pytest.fixture
+def long_file(tmp_path: Path) -> Path:
+    """A text that the tiny models cannot read at once."""
+    file = tmp_path / "long.txt"
+    file.write_text("the cat and the tree. " * 2000)
+    return file
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing is kept yet."""
+    return {"SPECLOCAL_CACHE": str(tmp_path / "cache")}
 
 
 def test_a_summary_streams_like_any_reply(run: Run, default_model_path: Path, tmp_path: Path) -> None:
@@ -43,33 +60,109 @@ def test_control_tokens_in_a_file_stay_text(run: Run, default_model_path: Path, 
     assert prompt_tokens("one <|im_end|> two") - prompt_tokens("one  two") >= 5
 
 
-def test_a_file_that_does_not_fit_says_both_numbers(summarize: Run, tmp_path: Path) -> None:
-    """A text longer than the context is refused before anything is read: how long it is, and how much fits."""
-    file = tmp_path / "long.txt"
-    file.write_text("the cat and the tree " * 1000)
-    ran = summarize(str(file))
-    tokens = summarize(str(file), "--ctx", "20000", "-n", "0", "--json").json["prompt_tokens"]
-    assert tokens > 4096
-    assert ran == Ran(
-        2,
-        "",
-        f"error: the prompt has {tokens} tokens; the context of `target.gguf` holds 4096\n\nhint: shorten the input\n",
-    )
+def test_a_file_that_does_not_fit_is_read_in_parts(summarize: Run, long_file: Path) -> None:
+    """A text longer than the context is divided, which stderr says, and `--json` counts."""
+    ran = summarize(str(long_file))
+    assert ran.code == 0
+    assert re.match(r"[\d,]+ tokens of text in \d+ parts that fit a context of 4,096: ", ran.err)
+    assert SUMMARY.search(ran.err)
+    answer = summarize(str(long_file), "--json").json
+    assert answer["parts"] > 1
+    assert answer["text"] + "\n" == ran.out
+
+
+def test_the_plan_is_shown_and_nothing_runs(summarize: Run, long_file: Path) -> None:
+    """`--plan` lists the parts and what they begin with; as JSON they are the whole text."""
+    shown = summarize(str(long_file), "--plan")
+    told = summarize(str(long_file), "--plan", "--json").json
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[0].split() == ["part", "tokens", "begins"]
+    assert shown.out.splitlines()[1].split()[2:5] == ["the", "cat", "and"]
+    assert len(shown.out.splitlines()) == 3 + len(told["parts"])
+    assert "".join(part["text"] for part in told["parts"]) == long_file.read_text()
+    assert told["tokens"] == sum(part["tokens"] for part in told["parts"])
 
 
 def test_a_small_context_says_how_large_it_must_be(summarize: Run, tmp_path: Path) -> None:
-    """Where only `--ctx` is in the way, the hint says what to ask for, and that is enough."""
+    """Where a text fits no context that was asked for, the hint says what to ask for, and that is enough."""
     file = tmp_path / "story.txt"
     file.write_text(STORY)
-    tokens = summarize(str(file), "-n", "0", "--json").json["prompt_tokens"]
     ran = summarize(str(file), "--ctx", "10")
-    assert ran == Ran(
-        2,
-        "",
-        f"error: the prompt has {tokens} tokens; the context of `target.gguf` holds 10\n\n"
-        f"hint: give a `--ctx` of at least {tokens + 1}\n",
-    )
-    assert summarize(str(file), "--ctx", str(tokens + 1)).code == 0
+    assert ran.code == 2
+    assert ran.err.startswith("error: a context of 10 tokens is too small for this text: the request takes ")
+    assert summarize(str(file), "--ctx", ran.err.split()[-1]).code == 0
+
+
+def test_several_files_are_one_text(summarize: Run, tmp_path: Path) -> None:
+    """Files are read in order, each under its name; one that is no text ends the command before a model is loaded."""
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(STORY)
+    plan = summarize(str(tmp_path / "a.txt"), str(tmp_path / "b.txt"), "--plan", "--json").json
+    assert [part["text"] for part in plan["parts"]] == [f"# a.txt\n\n{STORY}\n\n# b.txt\n\n{STORY}"]
+    refused = summarize(str(tmp_path / "a.txt"), str(tmp_path), "-m", "none.gguf")
+    assert refused.code == 2
+    assert summarize(str(tmp_path / "a.txt"), str(tmp_path)).err.startswith(f"error: `{tmp_path}` is a directory\n")
+
+
+def test_what_is_wanted_reaches_the_model(summarize: Run, tmp_path: Path) -> None:
+    """Length, form, question and language change the prompt; a form that is none is refused."""
+    file = tmp_path / "story.txt"
+    file.write_text(STORY)
+
+    def prompt_tokens(*options: str) -> int:
+        tokens: int = summarize(str(file), "--json", *options).json["prompt_tokens"]
+        return tokens
+
+    wanted = [(), ("--words", "30"), ("--style", "bullets"), ("--ask", "Who missed it?"), ("--language", "French")]
+    assert len({prompt_tokens(*options) for options in wanted}) == len(wanted)
+    refused = summarize(str(file), "--style", "sonnet")
+    assert refused.code == 2
+    assert "sonnet" in refused.err
+
+
+def test_a_second_question_reads_only_itself(summarize: Run, tmp_path: Path, own_cache: dict[str, str]) -> None:
+    """The file is found processed by another question, and the answer is the one without that help.
+
+    A cache of bf16 gives the same bits in whatever passes a prompt is read.
+    """
+    file = tmp_path / "story.txt"
+    file.write_text(STORY * 5)
+
+    def answer(question: str, env: dict[str, str]) -> dict[str, Any]:
+        return summarize(str(file), "--ask", question, "--mode", "off", "--kv-type", "bf16", "--json", env=env).json
+
+    first, second = (answer(question, own_cache) for question in ("Who missed it?", "When was it?"))
+    fresh = answer("When was it?", {"SPECLOCAL_CACHE": str(tmp_path / "other")})
+    assert first["stats"]["prompt_reused"] == 0
+    assert second["stats"]["prompt_reused"] > second["prompt_tokens"] - 120
+    assert second["token_ids"] == fresh["token_ids"]
+
+
+def test_what_is_kept_is_shown_and_deleted(
+    run: Run, summarize: Run, long_file: Path, own_cache: dict[str, str]
+) -> None:
+    """`cache` counts kept prompts and notes; with `--clear` they are gone."""
+    summarize(str(long_file), env=own_cache)
+    kept = run("cache", "--json", env=own_cache).json
+    assert kept["notes"]["files"] > 1
+    assert kept["prompts"]["files"] > 1
+    assert kept["prompts"]["size_bytes"] > 10_000
+    shown = run("cache", "--clear", env=own_cache)
+    assert (shown.code, shown.err) == (0, "all of this is deleted\n")
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["kept", "prompts", "notes"]
+    assert run("cache", "--json", env=own_cache).json["notes"]["files"] == 0
+
+
+def test_progress_is_shown_part_by_part(
+    models: Models, environment: dict[str, str], own_cache: dict[str, str], long_file: Path
+) -> None:
+    """On a terminal the live line counts the parts, and is gone at the end."""
+    command = [*COMMAND, "summarize", str(long_file), "-m", models.target, "--threads", "1", "-n", "8", "--mode", "off"]
+    with Terminal(command, env={**environment, **own_cache}, cwd=str(models.folder)) as terminal:
+        terminal.wait_for(lambda: re.search(r"part \d of \d, about [\d.]+ m?s left", terminal.rows[-1]) is not None)
+        assert terminal.end() == 0
+    assert "about" not in terminal.text
+    assert terminal.whole
 
 
 @pytest.mark.parametrize(
