@@ -1,5 +1,6 @@
 """Fixtures every room may use."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,11 @@ import pytest
 from speclocal.models.catalog import load_catalog
 from speclocal.models.references import resolve
 from speclocal.models.sources import fetch
+
+# Started in the background, pytest and all it starts would ignore Ctrl-C and a hangup, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
