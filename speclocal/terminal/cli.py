@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from speclocal.text.documents import Document
 
 INTERRUPTED = 130
+_SUMMARY_PENALTY = 1.1
+"""The usual repeat penalty of summaries: small models easily fall into repeating a sentence of a long text."""
 
 _Misuse: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 """All kinds of wrong command lines; typer has no name for them."""
@@ -163,7 +165,7 @@ def summarize(
     from speclocal.terminal.tables import plan_json, plan_table
     from speclocal.terminal.words import plan_words
 
-    settings, placement = options.settings(), options.placement()
+    settings, placement = options.settings(_SUMMARY_PENALTY), options.placement()
     choice = choose_models(options.model, options.draft, options.mode)
     text = joined([_document(name, encoding, view) for name in file])
     request = Request(style, words, ask.strip(), language.strip())

@@ -118,15 +118,15 @@ class ReplyOptions(ModelOptions):
         ),
     ] = 0.0
     repeat_penalty: Annotated[
-        float,
+        float | None,
         Option(
             "--repeat-penalty",
             min=0.01,
             max=100,
-            help="Above 1 makes recent tokens less likely.",
+            help="Above 1 makes recent tokens less likely; default: 1, for summaries 1.1.",
             rich_help_panel=_SAMPLING,
         ),
-    ] = 1.0
+    ] = None
     seed: Annotated[
         int | None,
         Option(
@@ -149,8 +149,8 @@ class ReplyOptions(ModelOptions):
         bool, Option("--show-drafts", help="Colour accepted draft tokens.", rich_help_panel=_OUTPUT)
     ] = False
 
-    def settings(self) -> ReplySettings:
-        """Return what a reply may look like."""
+    def settings(self, usual_repeat_penalty: float = 1.0) -> ReplySettings:
+        """Return what a reply may look like. usual_repeat_penalty: where none is asked for."""
         from speclocal.decoding.types import SamplingParams
         from speclocal.jobs.reply import ReplySettings
 
@@ -158,7 +158,13 @@ class ReplyOptions(ModelOptions):
             mode=self.mode,
             num_draft_tokens=self.num_draft_tokens,
             max_tokens=self.max_tokens,
-            params=SamplingParams(self.temperature, self.top_k, self.top_p, self.min_p, self.repeat_penalty),
+            params=SamplingParams(
+                self.temperature,
+                self.top_k,
+                self.top_p,
+                self.min_p,
+                usual_repeat_penalty if self.repeat_penalty is None else self.repeat_penalty,
+            ),
             seed=self.seed,
             stops=tuple(self.stop),
             strict=self.strict,

@@ -69,8 +69,7 @@ def test_help_and_version_import_nothing_heavy(environment: dict[str, str]) -> N
 def test_the_options_default_to_the_settings() -> None:
     """A command without options asks for what the jobs do by themselves."""
     assert ReplyOptions().settings() == ReplySettings()
-    params = {field.name: getattr(ReplyOptions(), field.name) for field in dataclasses.fields(SamplingParams)}
-    assert SamplingParams(**params) == SamplingParams()
+    assert ReplyOptions().settings().params == SamplingParams()
 
 
 def test_models_lists_the_catalogue(run: Run) -> None:
