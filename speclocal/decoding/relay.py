@@ -54,8 +54,8 @@ class Relay:
         return Proposal(guessed.tokens + copied.tokens, guessed.distributions + copied.distributions)
 
     def drafting(self, drafted: Sequence[int]) -> bool:
-        worth_it = not drafted or not self._stops_early or self._going_on(self._chance, len(drafted)) > 0
-        if worth_it and drafted and self._stops_early:
+        worth_it = True
+        if drafted and self._stops_early:  # a copy is worth 0 or more, so this also asks whether going on pays at all
             worth_it = self._going_on(self._chance, len(drafted)) > self._copying(drafted)[1].worth
         self._num_steps += worth_it
         return worth_it
