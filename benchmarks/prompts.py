@@ -1,4 +1,4 @@
-"""What the benchmarks ask for, from prompts.toml.
+"""What the benchmarks ask for: the built-in tasks, and more of the kind from prompts.toml.
 
 Knows texts only.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+
+from speclocal.jobs.tasks import built_in_tasks
 
 PROMPTS = Path(__file__).with_name("prompts.toml")
 
@@ -23,7 +25,8 @@ class Prompt:
 
 
 def load_prompts() -> list[Prompt]:
-    """Return all prompts, in the order of the file."""
+    """Return all prompts: the tasks first, the rest in the order of the file."""
     with PROMPTS.open("rb") as file:
         entries = tomllib.load(file)["prompts"]
-    return [Prompt(**{**entry, "text": entry["text"].strip()}) for entry in entries]
+    tasks = [Prompt(task.name, task.kind, task.text) for task in built_in_tasks()]
+    return tasks + [Prompt(**{**entry, "text": entry["text"].strip()}) for entry in entries]

@@ -13,14 +13,10 @@ from typing import Self
 
 import psutil
 
-from speclocal.decoding.costs import Calibration, PassCosts, Speeds
-from speclocal.decoding.drafters import NoDrafter
-from speclocal.decoding.drafters.lookup import LookupDrafter
-from speclocal.decoding.drafters.model import ModelDrafter
-from speclocal.decoding.planner import AutoPlanner, FixedPlanner
-from speclocal.decoding.types import Planner
+from speclocal.decoding.costs import Calibration, Speeds
 from speclocal.errors import ContextError, PairError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
+from speclocal.jobs.drafting import Planners
 from speclocal.jobs.layouts import open_reader, writing_layout
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.prompts import KeptPrompts, find_kept
@@ -32,10 +28,6 @@ from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab, first_difference
 from speclocal.llama.weights import Weights
 
-_FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
-"""Draft lengths where none is asked for."""
-_AUTO_TAIL = 256
-"""How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
 _CONTEXT_SHARE = 0.45
 """How much of the free memory contexts may take: less than half, since the prompt may be read in a second layout."""
 
@@ -71,7 +63,7 @@ class Session:
         self._measuring = measuring
         self._placement = placement
         self._layout = layout
-        self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
+        self._planners: Planners | None = None  # of the open contexts
         self._kept: KeptPrompts | None = None  # where prompts are kept on disk
         self._reader: Weights | None = None
         self._draft_weights: Weights | None = None
@@ -161,8 +153,7 @@ class Session:
             self._kept = KeptPrompts(self.target)
         if not writer.can_rollback:
             self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
-        elif self._draft_weights is not None:
-            self._open_draft(self._draft_weights, size)
+        self._prepare_drafting(size)
 
     def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
         """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused."""
@@ -174,7 +165,7 @@ class Session:
                 f"the prompt has {len(prompt)} tokens, the context holds {self.target.context_size}",
                 "give a larger `--ctx`, or shorten the input",
             )
-        return Reply(self.target, self.vocab, self._planner(settings), list(prompt), settings, self._kept)
+        return Reply(self.target, self.vocab, self._open_planners.planner(settings), list(prompt), settings, self._kept)
 
     def draft_with(self, draft: ModelFile | None) -> None:
         """Draft with another model from here on, or with none. Contexts must be open.
@@ -184,18 +175,11 @@ class Session:
         size, weights = self.context_size, self._load_draft(draft) if draft else None
         self._close_draft()
         self._draft_weights = weights
-        if weights is not None and self.target is not None and self.target.can_rollback:
-            self._open_draft(weights, size)
+        self._prepare_drafting(size)
 
     def mode_used(self, settings: ReplySettings) -> Mode:
         """Return what a mode amounts to with these models and settings."""
-        assert self.target is not None, "open_context comes first"
-        if not self.target.can_rollback:
-            return Mode.OFF
-        wanted = settings.mode
-        if wanted is Mode.AUTO and settings.num_draft_tokens is not None:
-            wanted = Mode.DRAFT  # a fixed length leaves auto nothing to decide
-        return Mode.LOOKUP if wanted is Mode.DRAFT and self.draft is None else wanted
+        return self._open_planners.mode_used(settings)
 
     def close(self) -> None:
         """Free contexts, then weights. Safe to call twice."""
@@ -237,57 +221,29 @@ class Session:
         return weights
 
     def _close_draft(self) -> None:
-        """Free the draft model, and forget the planner that drafted with it."""
+        """Free the draft model."""
         if self.draft is not None:
             self.draft.close()
         if self._draft_weights is not None and self._draft_weights is not self._target_weights:
             self._draft_weights.close()
-        self.draft = self._draft_weights = self._auto = None
+        self.draft = self._draft_weights = None
 
-    def _open_draft(self, weights: Weights, size: int) -> None:
-        draft = LlamaModel(weights, min(size, weights.trained_context))
-        if draft.can_rollback:
-            self.draft = draft
-        else:
-            self.notes.append(f"`{weights.name}` cannot draft: its cache cannot drop tokens")
-            draft.close()
+    def _prepare_drafting(self, size: int) -> None:
+        """Open the draft model's context, if there is one that can draft, and decide anew who drafts."""
+        assert self.target is not None
+        if self._draft_weights is not None and self.target.can_rollback:
+            draft = LlamaModel(self._draft_weights, min(size, self._draft_weights.trained_context))
+            if draft.can_rollback:
+                self.draft = draft
+            else:
+                self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
+                draft.close()
+        self._planners = Planners(self.target, self.draft, self._measuring, self.notes)
 
-    def _planner(self, settings: ReplySettings) -> Planner:
-        mode = self.mode_used(settings)
-        if mode is Mode.OFF:
-            return FixedPlanner(NoDrafter(), 0)
-        if settings.strict:
-            return self._strict_planner(mode)
-        if mode is Mode.AUTO:
-            self._auto = self._auto or self._auto_planner(calibration_of(self._target_weights, self._measuring))
-            return self._auto
-        size = settings.num_draft_tokens or _FIXED_LENGTH[mode]
-        return FixedPlanner(LookupDrafter() if mode is Mode.LOOKUP else self._model_drafter(), size)
-
-    def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
-        costs, lookup = PassCosts(calibration), LookupDrafter(min_match=1)
-        if self.draft is None or not with_draft:
-            return AutoPlanner(costs, lookup)
-        draft_costs = PassCosts(calibration_of(self.draft.weights, self._measuring))
-        return AutoPlanner(costs, lookup, self._model_drafter(_AUTO_TAIL), draft_costs)
-
-    def _strict_planner(self, mode: Mode) -> Planner:
-        """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""
-        calibration = calibration_of(self._target_weights, self._measuring, deep=True)
-        shallow, deep = calibration.exact
-        if deep.widths == (1,):
-            until = f"past {shallow.depth} tokens of context, " if len(shallow.widths) > 1 else ""
-            self.notes.append(
-                f"strict: {until}no pass over several tokens computes the bits of one-token passes here, so decoding "
-                "is plain there; `--kv-type bf16` can change that"
-            )
-        planner = self._auto_planner(calibration, with_draft=mode is not Mode.LOOKUP)
-        planner.exact_widths = calibration.exact_widths
-        return planner
-
-    def _model_drafter(self, tail: int | None = None) -> ModelDrafter:
-        assert self.draft is not None
-        return ModelDrafter(self.draft, min(self.draft.vocab_size, self.vocab.size), tail)
+    @property
+    def _open_planners(self) -> Planners:
+        assert self._planners is not None, "open_context comes first"
+        return self._planners
 
 
 def _check_pair(target: Weights, draft: Weights) -> None:

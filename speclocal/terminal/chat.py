@@ -1,6 +1,6 @@
 """A chat: lines in, replies out, and what is said beside them.
 
-Knows what a line is taken for; the commands themselves are commands.py's.
+Knows what a line is taken for; the commands themselves are slash.py's.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.jobs.chat import Chat
-from speclocal.jobs.generate import choose_models, open_session
 from speclocal.jobs.reply import Reply
-from speclocal.llama import log
-from speclocal.terminal import commands, words
+from speclocal.terminal import slash, words
 from speclocal.terminal.editor import Lines, open_lines, unechoed
+from speclocal.terminal.opening import chosen, opened
 from speclocal.terminal.options import ReplyOptions
 from speclocal.terminal.render import View, reply_json
 from speclocal.text.documents import Document
@@ -25,11 +24,9 @@ def chat(system: str, options: ReplyOptions, view: View) -> None:
     """Open the models, and talk until nothing more is said."""
     if options.raw:
         raise UsageError("a chat has turns, and `--raw` has none", "use `speclocal generate --raw`")
-    settings, placement = options.settings(), options.placement()
-    choice = choose_models(options.model, options.draft, options.mode)
-    log.show(options.verbose)
-    lines = open_lines(commands.summaries(), commands.ARGUMENTS)
-    with open_session(choice, placement, view.fetching, view.measuring, options.fixed_layout()) as session:
+    settings, choice = options.settings(), chosen(options)
+    lines = open_lines(slash.summaries(), slash.ARGUMENTS)
+    with opened(choice, options, view) as session:
         talk = Talk(Chat(session, settings, system, options.ctx), lines, view, options)
         if lines.at_terminal:
             view.note(f"{session.target_name}, {session.context_size} tokens of context; /help lists the commands")
@@ -69,7 +66,7 @@ class Talk:
     def take(self, line: str) -> None:
         """Do what a line asks for. What goes wrong is said, and the chat lives."""
         try:
-            if found := commands.find(line):
+            if found := slash.find(line):
                 command, argument = found
                 command.run(self, argument)
             elif line.strip():

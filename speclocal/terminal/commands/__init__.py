@@ -1,0 +1,1 @@
+"""The commands, a file each: what they take on the command line, which job they do, how the result is shown."""
