@@ -14,8 +14,8 @@ import speclocal
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal.options import Options, with_options
 
-ANSWER, MACHINE, MODELS = "Answer", "This machine", "Models"
-"""The panels of the help page."""
+PANELS = ANSWER, MACHINE, MODELS = "Answer", "This machine", "Models"
+"""The panels of the help page, in order."""
 
 app = typer.Typer(
     help="Make a local language model answer faster without changing its answer.",
