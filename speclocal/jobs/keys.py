@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from speclocal.llama.devices import devices_for
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.weights import Weights, machine
 
 
 def origin(path: Path, placement: Placement) -> dict[str, Any]:
-    """Return what the numbers of a model depend on: its file, its place in memory, and what computes them."""
+    """Return what the numbers of a model depend on: its file, its place in memory, and what computes them.
+
+    How the weights come into memory, and whether they are locked there, changes no pass.
+    """
     file = path.stat()
+    devices = devices_for(placement)
     return {
         "file": str(path.resolve()),
         "size": file.st_size,
         "changed": file.st_mtime_ns,
-        "placement": asdict(placement),
+        "threads": placement.threads,
+        "kv_type": placement.kv_type,
+        "layout": placement.layout,
+        "gpu_layers": placement.gpu_layers if devices else 0,
+        "devices": [f"{device.name}: {device.description}" for device in devices],
+        "tensor_split": list(placement.tensor_split) if len(devices) > 1 else [],
         "machine": machine(),
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import llama_cpp
 
-from speclocal.errors import ModelError
+from speclocal.errors import ModelError, OutOfMemoryError
 from speclocal.llama import backend, interrupts, log
 from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
@@ -37,16 +37,9 @@ class Weights:
         self.path = path
         self.name = name or path.name
         self.placement = placement
-        self.devices = devices_for(placement)
-        log.forget()
-        self._pointer: Any = _load(path, placement, self.devices)
-        if not self._pointer:
-            reason = log.reason() or "llama.cpp gives no reason"
-            raise ModelError(
-                f"cannot load `{self.name}`: {reason}",
-                "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
-                "fetch it again, or update with `pip install -U llama-cpp-python`",
-            )
+        self.devices: Sequence[Device] = ()
+        self._pointer: Any = None
+        self._pointer = self._loaded(placement)
         try:
             self._refuse_unless_generative()
             self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
@@ -114,11 +107,38 @@ class Weights:
                 return buffer.value.decode("utf-8", "replace")
             size = length + 1
 
+    def move(self, placement: Placement) -> None:
+        """Load the file again with another placement. Contexts that use these weights must be closed before.
+
+        Raises ModelError when that fails; the weights are closed then.
+        """
+        self.close()
+        self._pointer = self._loaded(placement)
+        self.vocab.follow(llama_cpp.llama_model_get_vocab(self._pointer))
+
     def close(self) -> None:
         """Free the memory. Contexts that use these weights must be closed before."""
         if self._pointer is not None:
             llama_cpp.llama_model_free(self._pointer)
             self._pointer = None
+
+    def _loaded(self, placement: Placement) -> Any:
+        """Return the native model, placed as it shall be."""
+        self.placement, self.devices = placement, devices_for(placement)
+        log.forget()
+        if pointer := _load(self.path, placement, self.devices):
+            return pointer
+        reason = log.reason() or "llama.cpp gives no reason"
+        if log.tells_of_memory(reason):
+            raise OutOfMemoryError(
+                f"`{self.name}` does not fit in memory: {reason}",
+                "give fewer `--gpu-layers`, or choose a smaller model",
+            )
+        raise ModelError(
+            f"cannot load `{self.name}`: {reason}",
+            "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
+            "fetch it again, or update with `pip install -U llama-cpp-python`",
+        )
 
     def _refuse_unless_generative(self) -> None:
         arch = self.metadata("general.architecture")
