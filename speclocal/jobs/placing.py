@@ -36,7 +36,7 @@ class Places:
         self._draft_placement = draft
         self._fixed_layout = fixed_layout
         self._devices = devices_for(target)
-        self._draft_devices = devices_for(draft, "--draft-gpu-layers")
+        self._draft_devices = devices_for(draft, layers_option="--draft-gpu-layers")
         self._memory = Memory(free_memory(), total_memory())
         self._context = context
         self._target: Demand | None = None  # as it is placed; None where its file has no readable header

@@ -61,13 +61,16 @@ def backends() -> tuple[str, ...]:
     return tuple(_backend_name(get(i)) for i in range(count))
 
 
-def devices_for(placement: Placement, layers_option: str = "--gpu-layers") -> tuple[Device, ...]:
+def devices_for(
+    placement: Placement, workers: Sequence[Device] = (), layers_option: str = "--gpu-layers"
+) -> tuple[Device, ...]:
     """Return the devices on which the layers of a placement go, none for the CPU alone.
 
+    workers: devices of other machines, which take layers besides those of this one.
     layers_option: by which the number of layers was asked for.
     Raises UsageError when it asks for devices that are not here.
     """
-    return choose(placement, devices(), backends(), layers_option)
+    return choose(placement, (*workers, *devices()), backends(), layers_option)
 
 
 def choose(
