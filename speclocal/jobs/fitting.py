@@ -49,13 +49,15 @@ def fit_target(demand: Demand, devices: Sequence[Device], memory: Memory, *, fix
     """
     _check_heads(demand)
     if not devices:
-        return _fit_cpu(demand, 0, memory, fixed_layout=fixed_layout)
-    if fits(demand, devices, demand.num_layers):
-        return _fit_cpu(demand, demand.num_layers, memory, fixed_layout=fixed_layout)
-    if demand.placement.gpu_layers is not None:
+        return _fit_cpu(demand, demand.placement, 0, memory, fixed_layout=fixed_layout)
+    whole = fits(demand, devices, demand.num_layers)
+    if not whole and demand.placement.gpu_layers is not None:
         raise _too_large(demand, devices)
-    num_layers = most_layers(demand, devices)
-    fit = _fit_cpu(demand, num_layers, memory, fixed_layout=fixed_layout)
+    num_layers = demand.num_layers if whole else most_layers(demand, devices)
+    placement = replace(demand.placement, gpu_layers=num_layers)
+    fit = _fit_cpu(demand, placement, num_layers, memory, fixed_layout=fixed_layout)
+    if whole:
+        return fit
     where = ", ".join(f"{device.name} with {_size(device.free_bytes)} free" for device in devices)
     beside = (
         f"{num_layers} of {demand.footprint.num_layers} layers of `{demand.name}` fit {where}, beside a context of "
@@ -92,15 +94,13 @@ def fit_draft(demand: Demand, devices: Sequence[Device], memory: Memory, target_
     return Fit(on_cpu, note)
 
 
-def _fit_cpu(demand: Demand, num_layers: int, memory: Memory, *, fixed_layout: bool) -> Fit:
-    """Return where the target goes whose last so many layers are on devices, if the CPU's memory allows.
+def _fit_cpu(demand: Demand, placement: Placement, num_layers: int, memory: Memory, *, fixed_layout: bool) -> Fit:
+    """Return the placement of a target whose last so many layers are on devices, if the CPU's memory allows it.
 
     Weights that lie in the file as they are used can be larger than the free memory: the system reads them anew when
     they are needed. Larger than all memory they are too slow to be of use.
     """
-    on_devices = num_layers > 0 or demand.placement.gpu_layers is not None
     kept = weight_bytes(demand.footprint, num_layers)
-    placement = replace(demand.placement, gpu_layers=num_layers) if on_devices else demand.placement
     if kept <= memory.free:
         return Fit(placement)
     takes = f"the weights of `{demand.name}` take {_size(kept)} of memory"
@@ -150,4 +150,4 @@ def _check_heads(demand: Demand) -> None:
 
 
 def _size(num_bytes: float) -> str:
-    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e7 else f"{num_bytes / 1e6:.2f} MB"
+    return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.3g} MB"

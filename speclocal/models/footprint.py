@@ -22,7 +22,7 @@ class Footprint:
     input_bytes: int  # of these the embeddings, which llama.cpp leaves to the CPU
     layer_bytes: tuple[int, ...]
     output_bytes: int  # what turns the last hidden state into logits; where it is tied, the embeddings once more
-    largest_bytes: int  # of one tensor
+    largest_bytes: int  # of one tensor in a layer
     key_numbers: tuple[int, ...]  # of each layer for every token of the context
     value_numbers: tuple[int, ...]
     state_numbers: tuple[int, ...]  # of each layer that remembers in a state of fixed size instead
@@ -69,7 +69,7 @@ def footprint(parts: Sequence[Header]) -> Footprint:
         input_bytes=input_bytes,
         layer_bytes=tuple(layer_bytes),
         output_bytes=output_bytes + (embedding_bytes if tied else 0),
-        largest_bytes=max((tensor.num_bytes for tensor in tensors), default=0),
+        largest_bytes=max((tensor.num_bytes for tensor in tensors if tensor.layer is not None), default=0),
         key_numbers=key_numbers,
         value_numbers=tuple(
             0 if only_keys else heads * values * attends for heads, attends in zip(kv_heads, attending, strict=True)
