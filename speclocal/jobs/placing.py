@@ -39,6 +39,7 @@ class Places:
         self._draft_devices = devices_for(draft, layers_option="--draft-gpu-layers")
         self._memory = Memory(free_memory(), total_memory())
         self._context = context
+        self._unlocked = False  # although that was asked for
         self._target: Demand | None = None  # as it is placed; None where its file has no readable header
 
     def load_target(self, path: Path, name: str) -> Weights:
@@ -51,7 +52,9 @@ class Places:
         if parts:
             size = usual if self._context else min(usual, parts.trained_context or usual)
             self._place_target(Demand(name, parts, self._target_placement, size))
-        return Weights(path, self._target.placement if self._target else self._target_placement, name)
+        weights = Weights(path, self._target.placement if self._target else self._target_placement, name)
+        self._unlocked = self._target_placement.mlock and not weights.locked
+        return weights
 
     def place_target(self, context: int) -> None:
         """Decide anew where the target goes, beside a context of this size.
@@ -110,6 +113,10 @@ class Places:
         fit = fit_target(demand, self._devices, self._memory, fixed_layout=self._fixed_layout)
         self._target = replace(demand, placement=fit.placement)
         self.notes = [fit.note] if fit.note else []
+        if self._unlocked:
+            self.notes.append(
+                f"the system does not let `{demand.name}` be locked in memory: raise the limit with `ulimit -l`"
+            )
         if (threads := demand.placement.threads) > (cpus := usable_cpus()):
             self.notes.append(f"{threads} threads share {cpus} CPUs: each waits for its turn, which slows every pass")
 

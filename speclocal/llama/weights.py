@@ -38,6 +38,7 @@ class Weights:
         self.name = name or path.name
         self.placement = placement
         self.devices: Sequence[Device] = ()
+        self.locked = False  # in memory, as `--mlock` asks for and the system may refuse
         self._pointer: Any = None
         self._pointer = self._loaded(placement)
         try:
@@ -127,6 +128,7 @@ class Weights:
         self.placement, self.devices = placement, devices_for(placement)
         log.forget()
         if pointer := _load(self.path, placement, self.devices):
+            self.locked = placement.mlock and not log.has("failed to mlock")
             return pointer
         reason = log.reason() or "llama.cpp gives no reason"
         if log.tells_of_memory(reason):

@@ -24,6 +24,7 @@ from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.llama import devices as here
+from speclocal.llama import log
 from speclocal.llama.devices import Device
 from speclocal.llama.formats import KvType, Layout
 from speclocal.llama.placement import Placement
@@ -249,6 +250,46 @@ def test_more_threads_than_cpus_are_told(target: ModelFile, pretend: Pretend, mo
     with Session(target, None, Placement(2)) as session:
         session.open_context(10, ReplySettings())
         assert session.notes == []
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_weights_that_cannot_be_locked_are_told(
+    refused: bool, target: ModelFile, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """llama.cpp only warns where the system refuses `--mlock`; without a refusal there is nothing to say."""
+    pretend()
+    really_load, line = llama_cpp.llama_model_load_from_file, b"warning: failed to mlock 100-byte buffer\n"
+
+    def load(path: bytes, params: Any) -> Any:
+        assert params.load_mode == 3  # LLAMA_LOAD_MODE_MMAP_MLOCK
+        params.load_mode = -1  # whether this process may lock memory is not what is tested
+        if refused:
+            log._keep(3, line, None)  # type: ignore[arg-type]
+        return really_load(path, params)
+
+    monkeypatch.setattr(llama_cpp, "llama_model_load_from_file", load)
+    with Session(target, None, Placement(1, mlock=True)) as session:
+        session.open_context(10, ReplySettings())
+        told = "the system does not let `target` be locked in memory: raise the limit with `ulimit -l`"
+        assert session.notes == ([told] if refused else [])
+
+
+@pytest.mark.parametrize(("mlock", "mmap", "mode"), [(False, True, -1), (False, False, 0), (True, False, 2)])
+def test_weights_come_into_memory_as_asked(
+    mlock: bool, mmap: bool, mode: int, target: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mapped or copied, locked or not: llama.cpp's load mode, and the same tokens."""
+    really_load, modes = llama_cpp.llama_model_load_from_file, []
+
+    def load(path: bytes, params: Any) -> Any:
+        modes.append(params.load_mode)
+        return really_load(path, params)
+
+    monkeypatch.setattr(llama_cpp, "llama_model_load_from_file", load)
+    with Session(target, None, Placement(1, mlock=mlock, mmap=mmap)) as session:
+        session.open_context(10, ReplySettings(max_tokens=5))
+        assert len(finished(session, mode=Mode.OFF, max_tokens=5).token_ids) == 5
+    assert modes == [mode]
 
 
 def test_a_cache_the_heads_cannot_have_is_refused(target: ModelFile, pretend: Pretend) -> None:
