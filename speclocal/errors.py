@@ -4,12 +4,15 @@ SpeclocalError          anything a person can act on
 ├── UsageError          the command or its input is wrong (exit code 2)
 ├── ModelError          a model cannot be found, read, loaded or run
 │   ├── DownloadError   a model cannot be fetched
+│   ├── DamagedModelError a model's file is not whole, or not what it says
 │   └── PairError       a draft model does not fit its target
 ├── LogitsError         a model produced numbers that are not a distribution
 └── ContextError        the text does not fit the context
 
 Knows no library: llama.cpp's and the Hub's errors are translated where they are raised.
 """
+
+from pathlib import Path
 
 
 class SpeclocalError(Exception):
@@ -35,6 +38,18 @@ class ModelError(SpeclocalError):
 
 class DownloadError(ModelError):
     """A model cannot be fetched."""
+
+
+class DamagedModelError(ModelError):
+    """A model's file is not whole, or not what it says.
+
+    reason: what is wrong with it, in words that follow its name and a colon.
+    """
+
+    def __init__(self, path: Path, reason: str, hint: str = "fetch it again") -> None:
+        super().__init__(f"`{path.name}` is damaged: {reason}", hint)
+        self.path = path
+        self.reason = reason
 
 
 class PairError(ModelError):

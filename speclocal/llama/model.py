@@ -27,11 +27,16 @@ PASS_TOKENS = 512
 PASS_ROWS = 128
 """Most rows of logits from one pass, and so the longest draft + 1. Memory for logits grows with this alone."""
 
-_KV_TYPES = {  # enum ggml_type, and bytes for every number; the bindings do not name BF16
-    KvType.F16: (llama_cpp.GGML_TYPE_F16, 2.0),
-    KvType.BF16: (30, 2.0),
-    KvType.F32: (llama_cpp.GGML_TYPE_F32, 4.0),
-    KvType.Q8_0: (llama_cpp.GGML_TYPE_Q8_0, 34 / 32),
+_KV_TYPES = {  # enum ggml_type; the bindings do not name BF16
+    KvType.F16: llama_cpp.GGML_TYPE_F16,
+    KvType.BF16: 30,
+    KvType.F32: llama_cpp.GGML_TYPE_F32,
+    KvType.Q8_0: llama_cpp.GGML_TYPE_Q8_0,
+    KvType.Q5_1: llama_cpp.GGML_TYPE_Q5_1,
+    KvType.Q5_0: llama_cpp.GGML_TYPE_Q5_0,
+    KvType.Q4_1: llama_cpp.GGML_TYPE_Q4_1,
+    KvType.Q4_0: llama_cpp.GGML_TYPE_Q4_0,
+    KvType.IQ4_NL: llama_cpp.GGML_TYPE_IQ4_NL,
 }
 _LONG_PASS = 32
 """Tokens in a pass from which on a person may notice how long it takes."""
@@ -210,7 +215,7 @@ def _pointer_into(state: State) -> Any:
 
 def kv_bytes(weights: Weights) -> float:
     """Return about how many bytes every token of a context takes."""
-    return weights.kv_elements * _KV_TYPES[weights.placement.kv_type][1]
+    return weights.kv_elements * weights.placement.kv_type.number_bytes
 
 
 def _create_context(weights: Weights, context_size: int) -> Any:
@@ -228,7 +233,7 @@ def _create_context(weights: Weights, context_size: int) -> Any:
     params.n_batch = params.n_ubatch = PASS_TOKENS
     params.n_outputs_max = PASS_ROWS
     params.n_threads = params.n_threads_batch = weights.placement.threads
-    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type][0]
+    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type]
     params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
     params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
     params.no_perf = True

@@ -16,34 +16,79 @@ from speclocal.errors import UsageError
 from speclocal.llama.formats import KvType, Layout
 
 MAX_THREADS = 512  # llama.cpp's own limit (GGML_MAX_N_THREADS); more would end the process
+_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Threads of a pass, layers on the GPU (None for all that the build can place), and formats in memory."""
+    """Threads of a pass, what goes on which devices, and formats in memory."""
 
     threads: int
-    gpu_layers: int | None = None
+    gpu_layers: int | None = None  # the output counts as the last layer; None for all that fit, 0 for the CPU alone
     kv_type: KvType = KvType.F16
     layout: Layout = Layout.REPACKED
+    devices: tuple[str, ...] = ()  # by their names in llama.cpp; none for those it takes of itself
+    main_gpu: int | None = None  # which of the devices takes all layers; None for all of them
+    tensor_split: tuple[float, ...] = ()  # how many layers each device takes, as shares; none: by free memory
+    mlock: bool = False  # weights are kept in memory
+    mmap: bool = True  # weights are mapped from the file rather than copied
 
     @classmethod
     def choose(
-        cls, threads: int | None = None, gpu_layers: int | None = None, kv_type: KvType = KvType.F16
+        cls,
+        threads: int | None = None,
+        gpu_layers: int | None = None,
+        kv_type: KvType = KvType.F16,
+        *,
+        devices: tuple[str, ...] = (),
+        main_gpu: int | None = None,
+        tensor_split: tuple[float, ...] = (),
+        mlock: bool = False,
+        mmap: bool = True,
     ) -> Placement:
-        """Check what was asked for, and fill in what was not.
+        """Check what was asked for, and fill in what was not. Whether the devices are here is checked when they load.
 
         Raises UsageError when a number is out of range.
         """
         if threads is not None and not 1 <= threads <= MAX_THREADS:
             raise UsageError(f"--threads {threads} is out of range", f"give a number from 1 to {MAX_THREADS}")
-        if gpu_layers is not None and gpu_layers < 0:
-            raise UsageError(f"--gpu-layers {gpu_layers} is out of range", "give 0 or more, or leave it out for all")
-        return cls(threads or usable_cores(), gpu_layers, kv_type)
+        _check_layers("--gpu-layers", gpu_layers)
+        if main_gpu is not None and not 0 <= main_gpu <= _MAX_INT32:
+            raise UsageError(f"--main-gpu {main_gpu} is out of range", "give 0 for the first device, and so on")
+        if tensor_split and main_gpu is not None:
+            raise UsageError(
+                "`--main-gpu` puts all layers on one device, `--tensor-split` on several", "leave out one of them"
+            )
+        if tensor_split and not (0 < sum(tensor_split) < math.inf and min(tensor_split) >= 0):
+            shares = ",".join(f"{share:g}" for share in tensor_split)
+            raise UsageError(f"--tensor-split {shares} are not shares", "give one for each device, as in 3,1")
+        return cls(
+            threads or usable_cores(),
+            gpu_layers,
+            kv_type,
+            devices=devices,
+            main_gpu=main_gpu,
+            tensor_split=tensor_split,
+            mlock=mlock,
+            mmap=mmap,
+        )
+
+    def for_draft(self, gpu_layers: int | None) -> Placement:
+        """Return the same placement for a draft model, with its own number of layers on the GPU.
+
+        Raises UsageError when that is out of range.
+        """
+        _check_layers("--draft-gpu-layers", gpu_layers)
+        return replace(self, gpu_layers=gpu_layers, tensor_split=())
 
     def in_layout(self, layout: Layout) -> Placement:
         """Return the same placement with the weights in another layout."""
         return replace(self, layout=layout)
+
+
+def _check_layers(option: str, number: int | None) -> None:
+    if number is not None and not 0 <= number <= _MAX_INT32:
+        raise UsageError(f"{option} {number} is out of range", "give 0 or more, or `auto` for all that fit")
 
 
 def usable_cores() -> int:

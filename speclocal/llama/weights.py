@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import llama_cpp
 
 from speclocal.errors import ModelError
-from speclocal.llama import interrupts, log
+from speclocal.llama import backend, interrupts, log
+from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
 
 _ALL_LAYERS = -1
+_LOAD_MODES = {(False, False): 0, (True, False): -1, (False, True): 2, (True, True): 3}
+"""enum llama_load_mode, by whether weights are mapped and whether they are locked; mapped is left to the devices."""
 
 
 class Weights:
@@ -30,15 +33,13 @@ class Weights:
 
         Raises ModelError with llama.cpp's own reason when it cannot be loaded or does not generate text.
         """
-        _start_backend()
+        backend.start()
         self.path = path
         self.name = name or path.name
         self.placement = placement
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
-        params.use_extra_bufts = placement.layout is Layout.REPACKED
+        self.devices = devices_for(placement)
         log.forget()
-        self._pointer: Any = _load(path, params)
+        self._pointer: Any = _load(path, placement, self.devices)
         if not self._pointer:
             reason = log.reason() or "llama.cpp gives no reason"
             raise ModelError(
@@ -82,7 +83,7 @@ class Weights:
     @property
     def on_cpu(self) -> bool:
         """Whether all passes run on the CPU, where the layout of the weights is a choice."""
-        return self.placement.gpu_layers == 0 or not llama_cpp.llama_supports_gpu_offload()
+        return not self.devices
 
     @property
     def has_sliding_window(self) -> bool:
@@ -135,15 +136,16 @@ class Weights:
                 raise ModelError(f"`{self.name}` {what}", "choose a decoder-only text model")
 
 
-@cache
-def _start_backend() -> None:
-    with interrupts.held():
-        log.start()
-        llama_cpp.llama_backend_init()
-
-
-def _load(path: Path, params: llama_cpp.llama_model_params) -> Any:
+def _load(path: Path, placement: Placement, devices: Sequence[Device]) -> Any:
     """Return the native model, a null pointer where it cannot be loaded; an interrupt ends the loading early."""
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = _ALL_LAYERS if placement.gpu_layers is None else placement.gpu_layers
+    params.use_extra_bufts = placement.layout is Layout.REPACKED
+    params.load_mode = _LOAD_MODES[placement.mmap, placement.mlock]
+    chosen = native_list(devices)
+    params.devices = ctypes.addressof(chosen)
+    if placement.tensor_split:
+        params.tensor_split = (ctypes.c_float * llama_cpp.llama_max_devices())(*placement.tensor_split)
     with interrupts.held() as arrived:
         go_on = llama_cpp.llama_progress_callback(lambda _share, _user_data: not arrived)
         params.progress_callback = go_on
@@ -152,6 +154,6 @@ def _load(path: Path, params: llama_cpp.llama_model_params) -> Any:
 
 def machine() -> str:
     """Return what computes the passes: the version of llama.cpp, its build and this processor's features."""
-    _start_backend()
+    backend.start()
     features = llama_cpp.llama_print_system_info().decode("utf-8", "replace")
     return f"llama-cpp-python {llama_cpp.__version__}; {features.strip()}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from typer import Option
 
+from speclocal.errors import UsageError
 from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, LayoutChoice, Mode
 from speclocal.llama.formats import KvType, Layout
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from speclocal.jobs.reply import ReplySettings
     from speclocal.llama.placement import Placement
 
+_LAYERS = "auto|N"
 _PANELS = _MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
 
 
@@ -48,12 +50,33 @@ class ModelOptions(Options):
         int | None, Option("--threads", help="Default: this process's cores.", rich_help_panel=_MACHINE)
     ] = None
     gpu_layers: Annotated[
-        int | None,
-        Option("--gpu-layers", help="Layers on the GPU; default: all that fit.", rich_help_panel=_MACHINE),
+        str,
+        Option(
+            "--gpu-layers", help="Layers on GPUs: `auto` for all that fit.", metavar=_LAYERS, rich_help_panel=_MACHINE
+        ),
+    ] = "auto"
+    draft_gpu_layers: Annotated[
+        str,
+        Option("--draft-gpu-layers", help="The same for the draft model.", metavar=_LAYERS, rich_help_panel=_MACHINE),
+    ] = "auto"
+    device: Annotated[
+        str,
+        Option("--device", help="Devices to use; default: all GPUs.", metavar="NAME,...", rich_help_panel=_MACHINE),
+    ] = ""
+    main_gpu: Annotated[
+        int | None, Option("--main-gpu", help="The one device to use, by its number.", rich_help_panel=_MACHINE)
     ] = None
+    tensor_split: Annotated[
+        str,
+        Option("--tensor-split", help="Layers for each device, as in 3,1.", metavar="SHARES", rich_help_panel=_MACHINE),
+    ] = ""
     kv_type: Annotated[KvType, Option("--kv-type", help="Number format of the KV cache.", rich_help_panel=_MACHINE)] = (
         KvType.F16
     )
+    mlock: Annotated[bool, Option("--mlock", help="Keep the weights in memory.", rich_help_panel=_MACHINE)] = False
+    no_mmap: Annotated[
+        bool, Option("--no-mmap", help="Copy the weights instead of mapping the file.", rich_help_panel=_MACHINE)
+    ] = False
     layout: Annotated[
         LayoutChoice,
         Option("--layout", help="Weights on a CPU: as in the file, or repacked.", rich_help_panel=_MACHINE),
@@ -65,7 +88,20 @@ class ModelOptions(Options):
         """Return what runs where."""
         from speclocal.llama.placement import Placement
 
-        return Placement.choose(self.threads, self.gpu_layers, self.kv_type)
+        return Placement.choose(
+            self.threads,
+            _layers("--gpu-layers", self.gpu_layers),
+            self.kv_type,
+            devices=tuple(name.strip() for name in self.device.split(",") if name.strip()),
+            main_gpu=self.main_gpu,
+            tensor_split=_shares(self.tensor_split),
+            mlock=self.mlock,
+            mmap=not self.no_mmap,
+        )
+
+    def draft_placement(self) -> Placement:
+        """Return where the draft model runs."""
+        return self.placement().for_draft(_layers("--draft-gpu-layers", self.draft_gpu_layers))
 
     def fixed_layout(self) -> Layout | None:
         """Return the layout that was asked for, None for the fastest."""
@@ -199,6 +235,24 @@ def with_options(command: Callable[..., None], kind: type[Options], *, hidden: f
     wrapper.__signature__ = inspect.Signature([*kept, *given])  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *given)}
     return wrapper
+
+
+def _layers(option: str, text: str) -> int | None:
+    """Return a number of layers, None for `auto`."""
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{option} {text} is not a number of layers", "give a number, or `auto`") from None
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Return the numbers of a list such as 3,1; none where there is no text."""
+    try:
+        return tuple(float(share) for share in text.split(",")) if text else ()
+    except ValueError:
+        raise UsageError(f"--tensor-split {text} are not shares", "give one for each device, as in 3,1") from None
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
