@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
-
 from speclocal.jobs.calibration import CalibrationProgress, known_speeds, speeds_of
 from speclocal.llama.formats import Layout
+from speclocal.llama.grants import free_memory
 from speclocal.llama.placement import Placement
 from speclocal.llama.weights import Weights
 
@@ -42,7 +41,7 @@ def open_reader(weights: Weights, num_prompt_tokens: int, measuring: Calibration
         return None
     if other and not _pays(own.read_seconds, other.read_seconds, num_prompt_tokens):
         return None
-    if weights.size_bytes > psutil.virtual_memory().available:
+    if weights.size_bytes > free_memory():
         return None
     reader = Weights(weights.path, placement, weights.name)
     if other is None and measuring:

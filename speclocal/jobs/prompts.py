@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 from speclocal.decoding.loop import common_prefix
 from speclocal.errors import ModelError
 from speclocal.jobs.keys import digest, origin_in_any_layout
 from speclocal.jobs.store import PROMPTS
+from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.weights import Weights
@@ -66,7 +66,7 @@ class KeptPrompts:
     def keep(self, num_read: int) -> None:
         """Keep what the cache holds, if `num_read` of its tokens were read for it."""
         weights, tokens = self._model.weights, np.array(self._model.cached, dtype=np.int32)
-        room = min(PROMPTS.limit_bytes, psutil.virtual_memory().available // 2)
+        room = min(PROMPTS.limit_bytes, free_memory() // 2)
         if self._possible and num_read >= _WORTH_KEEPING and len(tokens) * kv_bytes(weights) < room:
             name = f"{self._family}-{digest(tokens.tolist())}.npz"
             PROMPTS.write(name, partial(np.savez, tokens=tokens, state=self._model.snapshot()))

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
 from speclocal.decoding.costs import Calibration, Speeds
 from speclocal.errors import ContextError, PairError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
@@ -22,6 +20,7 @@ from speclocal.jobs.modes import Mode
 from speclocal.jobs.prompts import KeptPrompts, find_kept
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.llama.formats import Layout
+from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.placement import Placement
@@ -114,7 +113,7 @@ class Session:
     @property
     def largest_context(self) -> int:
         """The most tokens that the training of the target and the free memory allow."""
-        affordable = int(_CONTEXT_SHARE * psutil.virtual_memory().available / max(1.0, self.context_bytes))
+        affordable = int(_CONTEXT_SHARE * free_memory() / max(1.0, self.context_bytes))
         return max(1, min(self.trained_context, affordable))
 
     def open_context(

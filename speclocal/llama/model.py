@@ -13,13 +13,13 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError
 from speclocal.llama import interrupts, log
 from speclocal.llama.formats import KvType
+from speclocal.llama.grants import free_memory
 from speclocal.llama.weights import Weights
 
 PASS_TOKENS = 512
@@ -221,7 +221,7 @@ def kv_bytes(weights: Weights) -> float:
 def _create_context(weights: Weights, context_size: int) -> Any:
     if context_size < 1:
         raise ModelError(f"a context of {context_size} tokens for `{weights.name}`", "give a `--ctx` of 1 or more")
-    needed, free = context_size * kv_bytes(weights), psutil.virtual_memory().available
+    needed, free = context_size * kv_bytes(weights), free_memory()
     if weights.on_cpu and needed > free:  # the system would end the process rather than refuse
         raise ModelError(
             f"a context of {context_size} tokens for `{weights.name}` needs about {needed / 1e9:.1f} GB "

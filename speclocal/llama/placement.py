@@ -6,14 +6,11 @@ Knows this machine, not the model.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import psutil
 
 from speclocal.errors import UsageError
 from speclocal.llama.formats import KvType, Layout
+from speclocal.llama.grants import usable_cores
 
 MAX_THREADS = 512  # llama.cpp's own limit (GGML_MAX_N_THREADS); more would end the process
 _MAX_INT32 = 2**31 - 1
@@ -89,38 +86,3 @@ class Placement:
 def _check_layers(option: str, number: int | None) -> None:
     if number is not None and not 0 <= number <= _MAX_INT32:
         raise UsageError(f"{option} {number} is out of range", "give 0 or more, or `auto` for all that fit")
-
-
-def usable_cores() -> int:
-    """Return the physical cores this process may use: those of its affinity mask, within its CPU quota.
-
-    Decoding waits for memory, so a second thread on one core does not help.
-    """
-    allowed = _affinity()
-    cores = len({_core_of(cpu) for cpu in allowed}) if allowed else psutil.cpu_count(logical=False) or 1
-    return max(1, min(cores, math.floor(_quota())) if _quota() < math.inf else cores)
-
-
-def _affinity() -> list[int]:
-    try:
-        return sorted(os.sched_getaffinity(0))
-    except AttributeError:  # macOS and Windows
-        return []
-
-
-def _core_of(cpu: int) -> str:
-    """Return a name shared by the hardware threads of one core."""
-    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    try:
-        return siblings.read_text().strip()
-    except OSError:
-        return str(cpu)
-
-
-def _quota() -> float:
-    """Return how many CPUs' worth of time the control group grants, infinity where it does not say."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1.0, int(quota) / int(period))
-    except (OSError, ValueError):
-        return math.inf

@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from speclocal.errors import UsageError
-from speclocal.llama.placement import MAX_THREADS, Placement, usable_cores
+from speclocal.llama.grants import usable_cores
+from speclocal.llama.placement import MAX_THREADS, Placement
 
 TWO_THREADS_A_CORE = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7", 4: "0,4", 5: "1,5", 6: "2,6", 7: "3,7"}
 
