@@ -9,7 +9,7 @@ import ctypes
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -41,6 +41,7 @@ class Device:
     free_bytes: int  # both 0 where the backend cannot tell
     total_bytes: int
     hardware: str = ""
+    pointer: int | None = None  # in llama.cpp, where it is not known there by its name: a worker
 
     @property
     def takes_layers(self) -> bool:
@@ -53,6 +54,11 @@ def devices() -> tuple[Device, ...]:
     return tuple(_described(pointer) for pointer in _pointers())
 
 
+def worker_device(pointer: int) -> Device:
+    """Return the device of a worker, which llama.cpp does not list."""
+    return replace(_described(pointer), pointer=pointer)
+
+
 def backends() -> tuple[str, ...]:
     """Return the names of the backends in this build: `CPU`, and for example `CUDA`, `MTL`, `Vulkan` or `RPC`."""
     backend.start()
@@ -61,12 +67,13 @@ def backends() -> tuple[str, ...]:
     return tuple(_backend_name(get(i)) for i in range(count))
 
 
-def devices_for(placement: Placement) -> tuple[Device, ...]:
+def devices_for(placement: Placement, workers: Sequence[Device] = ()) -> tuple[Device, ...]:
     """Return the devices on which the layers of a placement go, none for the CPU alone.
 
+    workers: devices of other machines, which take layers besides those of this one.
     Raises UsageError when it asks for devices that are not here.
     """
-    return choose(placement, devices(), backends())
+    return choose(placement, (*workers, *devices()), backends())
 
 
 def choose(placement: Placement, here: Sequence[Device], backends: Sequence[str]) -> tuple[Device, ...]:
@@ -75,7 +82,8 @@ def choose(placement: Placement, here: Sequence[Device], backends: Sequence[str]
         if name not in (device.name for device in here):
             raise _unknown(name, here, backends)
     named = [next(device for device in here if device.name == name) for name in placement.devices]
-    chosen = [device for device in named if device.takes_layers] if named else _usual(here)
+    others = [device for device in named if device.takes_layers and device not in _workers(here)]
+    chosen = [*_workers(here), *others] if named else _usual(here)
     if wish := _wish(placement, named=bool(named)):
         if not any(device.takes_layers for device in here):
             raise _no_gpu(wish, backends)
@@ -102,7 +110,8 @@ def choose(placement: Placement, here: Sequence[Device], backends: Sequence[str]
 def native_list(chosen: Sequence[Device]) -> Any:
     """Return the devices as llama.cpp takes them: an array that ends with a null pointer."""
     find = backend.native("ggml_backend_dev_by_name", _Pointer, ctypes.c_char_p)
-    return (_Pointer * (len(chosen) + 1))(*(find(device.name.encode()) for device in chosen), None)
+    pointers = (device.pointer or find(device.name.encode()) for device in chosen)
+    return (_Pointer * (len(chosen) + 1))(*pointers, None)
 
 
 def listed(here: Sequence[Device]) -> str:
@@ -128,7 +137,7 @@ def _usual(here: Sequence[Device]) -> list[Device]:
     Workers come first, to save network transfers; a chip that two backends see counts once; integrated GPUs serve
     where there is no other.
     """
-    workers = [device for device in here if device.kind is DeviceKind.GPU and device.backend == "RPC"]
+    workers = _workers(here)
     gpus: list[Device] = []
     for device in here:
         known = {other.hardware for other in gpus if other.hardware}
@@ -137,6 +146,10 @@ def _usual(here: Sequence[Device]) -> list[Device]:
     integrated = [device for device in here if device.kind is DeviceKind.INTEGRATED]
     first = integrated[:1]
     return workers + (gpus or [device for device in integrated if device.backend == first[0].backend])
+
+
+def _workers(here: Sequence[Device]) -> list[Device]:
+    return [device for device in here if device.backend == "RPC"]
 
 
 def _wish(placement: Placement, *, named: bool) -> str:

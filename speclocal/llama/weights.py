@@ -14,7 +14,7 @@ from typing import Any
 import llama_cpp
 
 from speclocal.errors import ModelError
-from speclocal.llama import backend, interrupts, log
+from speclocal.llama import backend, interrupts, log, rpc
 from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
@@ -37,9 +37,10 @@ class Weights:
         self.path = path
         self.name = name or path.name
         self.placement = placement
-        self.devices = devices_for(placement)
+        self.workers = rpc.connect(placement.rpc) if placement.rpc else None
+        self.devices = devices_for(placement, self.workers.devices if self.workers else ())
         log.forget()
-        self._pointer: Any = _load(path, placement, self.devices)
+        self._pointer: Any = self._run(_load, path, placement, self.devices)
         if not self._pointer:
             reason = log.reason() or "llama.cpp gives no reason"
             raise ModelError(
@@ -117,7 +118,7 @@ class Weights:
     def close(self) -> None:
         """Free the memory. Contexts that use these weights must be closed before."""
         if self._pointer is not None:
-            llama_cpp.llama_model_free(self._pointer)
+            self._run(llama_cpp.llama_model_free, self._pointer)
             self._pointer = None
 
     def _refuse_unless_generative(self) -> None:
