@@ -23,7 +23,7 @@ def origin(path: Path, placement: Placement) -> dict[str, Any]:
         "file": str(path.resolve()),
         "size": file.st_size,
         "changed": file.st_mtime_ns,
-        "placement": asdict(placement),
+        "placement": json.loads(json.dumps(asdict(placement))),  # as it comes back from disk: lists for tuples
         "machine": machine(),
     }
 

@@ -24,6 +24,7 @@ from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.placement import Placement
+from speclocal.llama.remote import open_context
 from speclocal.llama.vocab import Vocab, first_difference
 from speclocal.llama.weights import Weights
 
@@ -141,13 +142,13 @@ class Session:
                 if num_prompt_tokens < trained
                 else "shorten the input",
             )
-        self.target = writer = LlamaModel(self._target_weights, size)
+        self.target = writer = open_context(self._target_weights, size)
         if self._layout is None and writer.can_rollback:
             may_measure = settings.mode is Mode.AUTO
             num_unread = num_prompt_tokens - (kept.num_shared if kept else 0)
             self._reader = open_reader(self._target_weights, num_unread, self._measuring if may_measure else None)
         if self._reader is not None:
-            self.target = TwoLayouts(writer, LlamaModel(self._reader, size))
+            self.target = TwoLayouts(writer, open_context(self._reader, size))
         if keep is not None:
             self._kept = KeptPrompts(self.target)
         if not writer.can_rollback:
@@ -155,8 +156,13 @@ class Session:
         self._prepare_drafting(size)
 
     def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
-        """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused."""
+        """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused.
+
+        Raises ModelError when a worker took the model along and it cannot be loaded anew; it is tried at every call.
+        """
         assert self.target is not None, "open_context comes first"
+        if self._target_weights.lost:
+            self._load_anew()
         if not prompt:
             raise UsageError("the prompt is empty", "give some text")
         if len(prompt) > self.target.context_size:
@@ -207,11 +213,31 @@ class Session:
                     other.close()
         return found
 
+    def _load_anew(self) -> None:
+        """Load the target again after a worker took a part of it along; its cache is empty then."""
+        lost, size = self._target_weights, self.context_size
+        weights = Weights(lost.path, lost.placement, lost.name)
+        try:
+            target = open_context(weights, size)
+        except BaseException:
+            weights.close()
+            raise
+        lost.close()
+        self.target, self._target_weights = target, weights
+        self._kept = self._kept and KeptPrompts(target)
+        if self.draft is not None:
+            self.draft.close()
+            self.draft = None
+        if self._draft_weights is lost:
+            self._draft_weights = weights
+        self._prepare_drafting(size)
+
     def _load_draft(self, draft: ModelFile) -> Weights:
         """Return the weights of a draft model that fits the target, which may draft for itself."""
         if draft.path == self._target_weights.path:
             return self._target_weights
-        weights = Weights(draft.path, self._placement, draft.name)
+        placement = self._placement.for_draft(None) if self._placement.rpc else self._placement
+        weights = Weights(draft.path, placement, draft.name)
         try:
             _check_pair(self._target_weights, weights)
         except BaseException:
@@ -231,7 +257,7 @@ class Session:
         """Open the draft model's context, if there is one that can draft, and decide anew who drafts."""
         assert self.target is not None
         if self._draft_weights is not None and self.target.can_rollback:
-            draft = LlamaModel(self._draft_weights, min(size, self._draft_weights.trained_context))
+            draft = open_context(self._draft_weights, min(size, self._draft_weights.trained_context))
             if draft.can_rollback:
                 self.draft = draft
             else:

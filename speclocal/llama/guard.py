@@ -110,8 +110,7 @@ class Guard:
             del call  # what it holds is not kept until the next one
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-def _native_callback(message: bytes) -> None:
+def _give_up(message: bytes) -> None:
     """Take the message of a native thread that gives up; where a guard can live without the thread, never return."""
     reason = message.decode("utf-8", "replace")
     if threading.current_thread() is threading.main_thread() or not (_running or _any_left):
@@ -123,8 +122,11 @@ def _native_callback(message: bytes) -> None:
     threading.Event().wait()
 
 
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+_native_callback = _Callback(_give_up)  # referenced here for as long as native code may call it
+
+
 @cache
 def _take_aborts() -> None:
-    kind = type(_native_callback)
     backend.start()
-    backend.native("ggml_set_abort_callback", kind, kind)(_native_callback)
+    backend.native("ggml_set_abort_callback", ctypes.c_void_p, _Callback)(_native_callback)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
-from speclocal.errors import ModelError
+from speclocal.errors import ModelError, WorkerError
 from speclocal.llama import backend, log, workers
 from speclocal.llama.devices import Device, native_list, worker_device
 from speclocal.llama.guard import GaveUp, Guard
@@ -25,10 +25,6 @@ HOW_TO_GET_RPC = (
     "install it with RPC on every machine: "
     '`CMAKE_ARGS="-DGGML_RPC=on" pip install --no-cache-dir --force-reinstall llama-cpp-python`'
 )
-
-
-class WorkerError(ModelError):
-    """A worker went away, and with it what it held of a model."""
 
 
 def available() -> bool:
@@ -60,7 +56,7 @@ class Connection:
         """
         require()
         self.addresses = tuple(addresses)
-        self.num_users = 0  # weights on it
+        self.num_users = 0  # each has called `connect`, and not yet `leave`
         self.lost: WorkerError | None = None
         self._places = {workers.resolve(address): address for address in addresses}
         versions = {address: workers.greet(address) for address in addresses}
@@ -98,10 +94,6 @@ class Connection:
         """See to it that a worker whose machine vanishes is missed. Call it when weights are loaded."""
         workers.notice_silence(list(self._places))
 
-    def enter(self) -> None:
-        """Count one more user."""
-        self.num_users += 1
-
     def leave(self) -> None:
         """Count one user less; without users the connection ends."""
         self.num_users -= 1
@@ -113,7 +105,7 @@ class Connection:
         names = [str(address) for place, address in self._places.items() if place in gone] or ["a worker"]
         return WorkerError(
             f"lost {' and '.join(names)}: what was on it of the model is gone",
-            "see to the worker; the next message loads the model anew",
+            "see to the worker, then ask again: the model is loaded anew",
         )
 
 
@@ -124,12 +116,13 @@ _open: dict[tuple[Address, ...], Connection] = {}
 def connect(addresses: Sequence[Address]) -> Connection:
     """Return the connection to these workers: one for all that use it at the same time, a new one after a loss.
 
-    Raises ModelError when they cannot be reached.
+    Whoever has it must `leave` it. Raises ModelError when they cannot be reached.
     """
     key = tuple(addresses)
     found = _open.get(key)
     if found is None or found.lost or found.num_users == 0:
         found = _open[key] = Connection(key)
+    found.num_users += 1
     return found
 
 
@@ -146,12 +139,16 @@ def _devices_at(endpoint: str) -> list[Device]:
 def serve(address: Address, threads: int, devices: Sequence[Device], *, quiet: bool = True) -> None:
     """Serve devices to one client after the other, for ever; returns only when the address cannot be had.
 
-    quiet: llama.cpp prints what it does.
+    quiet: llama.cpp prints nothing; else all it prints goes to stderr.
     """
+    start = backend.native(
+        "ggml_backend_rpc_start_server",
+        None,
+        *(ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, _Pointer),
+    )
+    chosen = native_list(devices)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere if quiet else 2, 1)
     if quiet:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    else:
-        os.dup2(2, 1)
-    size, text = ctypes.c_size_t, ctypes.c_char_p
-    start = backend.native("ggml_backend_rpc_start_server", None, text, text, size, size, _Pointer)
-    start(str(address).encode(), None, threads, len(devices), native_list(devices))
+        os.dup2(nowhere, 2)
+    start(str(address).encode(), None, threads, len(devices), chosen)

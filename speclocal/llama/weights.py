@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import llama_cpp
 
-from speclocal.errors import ModelError
+from speclocal.errors import ModelError, WorkerError
 from speclocal.llama import backend, interrupts, log, rpc
 from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
 
 _ALL_LAYERS = -1
 _LOAD_MODES = {(False, False): 0, (True, False): -1, (False, True): 2, (True, True): 3}
@@ -38,24 +42,41 @@ class Weights:
         self.name = name or path.name
         self.placement = placement
         self.workers = rpc.connect(placement.rpc) if placement.rpc else None
-        self.devices = devices_for(placement, self.workers.devices if self.workers else ())
-        log.forget()
-        self._pointer: Any = self._run(_load, path, placement, self.devices)
-        if not self._pointer:
-            reason = log.reason() or "llama.cpp gives no reason"
-            raise ModelError(
-                f"cannot load `{self.name}`: {reason}",
-                "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
-                "fetch it again, or update with `pip install -U llama-cpp-python`",
-            )
+        self._workers_to_leave = self.workers
+        self._pointer: Any = None
         try:
+            self.devices = self.run(devices_for, placement, self.workers.devices if self.workers else ())
+            log.forget()
+            self._pointer = self.run(_load, path, placement, self.devices)
+            if not self._pointer:
+                raise ModelError(
+                    f"cannot load `{self.name}`: {log.reason() or 'llama.cpp gives no reason'}",
+                    "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
+                    "fetch it again, or update with `pip install -U llama-cpp-python`",
+                )
             self._refuse_unless_generative()
             self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
             if self.vocab.kind == llama_cpp.LLAMA_VOCAB_TYPE_NONE or self.vocab.size == 0:
                 raise ModelError(f"`{self.name}` has no vocabulary", "choose a complete model file")
+            if self.workers:
+                self.workers.watch()
         except BaseException:
             self.close()
             raise
+
+    def run(
+        self, call: Callable[_Arguments, _Value], *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Value:
+        """Return what a call returns that may reach the workers, where there are some.
+
+        Raises WorkerError when one of them goes away.
+        """
+        return self.workers.run(call, *arguments, **named) if self.workers else call(*arguments, **named)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a worker took a part of these weights with it: they cannot be used, nor freed."""
+        return bool(self.workers and self.workers.lost)
 
     @property
     def pointer(self) -> Any:
@@ -116,10 +137,14 @@ class Weights:
             size = length + 1
 
     def close(self) -> None:
-        """Free the memory. Contexts that use these weights must be closed before."""
-        if self._pointer is not None:
-            self._run(llama_cpp.llama_model_free, self._pointer)
-            self._pointer = None
+        """Free the memory, unless a worker took a part of it. Contexts that use these weights must be closed before."""
+        if self._pointer is not None and not self.lost:
+            with suppress(WorkerError):
+                self.run(llama_cpp.llama_model_free, self._pointer)
+        self._pointer = None
+        if self._workers_to_leave is not None:
+            self._workers_to_leave.leave()
+            self._workers_to_leave = None
 
     def _refuse_unless_generative(self) -> None:
         arch = self.metadata("general.architecture")

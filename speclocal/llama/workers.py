@@ -178,7 +178,7 @@ def _borrowed(number: int) -> Iterator[socket.socket]:
 
 
 def _connections(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
-    """Give this process's connections to these places, whoever opened them; none where the system does not list files."""
+    """Give this process's connections to these places, whoever opened them; none where files are not listed."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:  # Windows
