@@ -87,8 +87,8 @@ class Guard:
             try:
                 return future.result(_POLL_SECONDS)
             except TimeoutError:
-                if future.done():
-                    continue  # it ended just now
+                if future.done():  # just now, or it was the call that timed out
+                    return future.result()
             if arrived and deadline is None:
                 deadline = time.monotonic() + _PATIENCE_SECONDS
             if deadline is not None and time.monotonic() > deadline:
