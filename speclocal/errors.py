@@ -6,6 +6,7 @@ SpeclocalError          anything a person can act on
 │   ├── DownloadError   a model cannot be fetched
 │   ├── DamagedModelError a model's file is not whole, or not what it says
 │   ├── OutOfMemoryError a model, or its context, does not fit in memory
+│   ├── WorkerError     another machine went away with its part of a model
 │   └── PairError       a draft model does not fit its target
 ├── LogitsError         a model produced numbers that are not a distribution
 └── ContextError        the text does not fit the context
@@ -55,6 +56,10 @@ class DamagedModelError(ModelError):
 
 class OutOfMemoryError(ModelError):
     """A model, or its context, does not fit in memory."""
+
+
+class WorkerError(ModelError):
+    """Another machine went away with its part of a model."""
 
 
 class PairError(ModelError):

@@ -19,6 +19,7 @@ from speclocal.decoding.costs import TEXT_LENGTH, Calibration, Exactness, Speeds
 from speclocal.jobs.keys import digest, origin
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
+from speclocal.llama.remote import open_context
 from speclocal.llama.weights import Weights
 from speclocal.models.files import cache_dir
 
@@ -95,7 +96,7 @@ def _positive(value: float) -> float:
 def _measurable(weights: Weights) -> Iterator[tuple[LlamaModel, list[int]]]:
     """Give a context of its own to a measurement, and the text it reads."""
     tokens = weights.vocab.tokenize(_TEXT)
-    model = LlamaModel(weights, TEXT_LENGTH)
+    model = open_context(weights, TEXT_LENGTH)
     try:
         yield model, (tokens * (TEXT_LENGTH // len(tokens) + 1))[:TEXT_LENGTH]
     finally:

@@ -17,7 +17,7 @@ from speclocal.jobs.reply import ReplySettings
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
 
-_FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
+FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
 """Draft lengths where none is asked for."""
 _AUTO_TAIL = 256
 """How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
@@ -59,7 +59,7 @@ class Planners:
         if mode is Mode.AUTO:
             self._auto = self._auto or self.fresh_auto()
             return self._auto
-        size = settings.num_draft_tokens or _FIXED_LENGTH[mode]
+        size = settings.num_draft_tokens or FIXED_LENGTH[mode]
         return FixedPlanner(LookupDrafter() if mode is Mode.LOOKUP else self._model_drafter(), size)
 
     def fresh_auto(self) -> AutoPlanner:

@@ -22,7 +22,6 @@ def origin(path: Path, placement: Placement) -> dict[str, Any]:
     How the weights come into memory, and whether they are locked there, changes no pass.
     """
     file = path.stat()
-    devices = devices_for(placement)
     return {
         "file": str(path.resolve()),
         "size": file.st_size,
@@ -30,10 +29,20 @@ def origin(path: Path, placement: Placement) -> dict[str, Any]:
         "threads": placement.threads,
         "kv_type": placement.kv_type,
         "layout": placement.layout,
-        "gpu_layers": placement.gpu_layers if devices else 0,
-        "devices": [f"{device.name}: {device.description}" for device in devices],
-        "tensor_split": list(placement.tensor_split) if len(devices) > 1 else [],
+        **_devices(placement),
         "machine": machine(),
+    }
+
+
+def _devices(placement: Placement) -> dict[str, Any]:
+    """Return where the layers are. Workers are known by their addresses, without asking them."""
+    here = () if placement.rpc else devices_for(placement)
+    named = [*map(str, placement.rpc), *placement.devices] if placement.rpc else []
+    return {
+        "gpu_layers": placement.gpu_layers if here or placement.rpc else 0,
+        "devices": [f"{device.name}: {device.description}" for device in here] or named,
+        "main_gpu": placement.main_gpu if placement.rpc else None,
+        "tensor_split": list(placement.tensor_split) if placement.rpc or len(here) > 1 else [],
     }
 
 

@@ -32,3 +32,10 @@ class LayoutChoice(StrEnum):
     AUTO = "auto"
     FILE = "file"
     REPACKED = "repacked"
+
+
+class Server(StrEnum):
+    """A server that a pair can be exported to."""
+
+    LLAMA = "llama-server"
+    VLLM = "vllm"

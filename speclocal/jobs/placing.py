@@ -11,10 +11,12 @@ from pathlib import Path
 from speclocal.errors import ModelError, OutOfMemoryError
 from speclocal.jobs.demand import Demand, context_bytes, largest_context, left_by, weight_bytes
 from speclocal.jobs.fitting import Fit, Memory, fit_draft, fit_target
+from speclocal.llama import rpc
 from speclocal.llama.devices import devices_for
 from speclocal.llama.grants import free_memory, total_memory, usable_cpus
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
+from speclocal.llama.remote import open_context
 from speclocal.llama.weights import Weights
 from speclocal.models.footprint import Footprint, footprint
 from speclocal.models.header import read_header
@@ -35,7 +37,8 @@ class Places:
         self._target_placement = target
         self._draft_placement = draft
         self._fixed_layout = fixed_layout
-        self._devices = devices_for(target)
+        self._workers = rpc.connect(target.rpc) if target.rpc else None
+        self._devices = devices_for(target, self._workers.devices if self._workers else ())
         self._draft_devices = devices_for(draft, layers_option="--draft-gpu-layers")
         self._memory = Memory(free_memory(), total_memory())
         self._context = context
@@ -47,14 +50,18 @@ class Places:
 
         Raises ModelError when it cannot be loaded, OutOfMemoryError when it does not fit.
         """
-        parts = _footprint(path)
-        usual = self._context or _USUAL_CONTEXT
-        if parts:
-            size = usual if self._context else min(usual, parts.trained_context or usual)
-            self._place_target(Demand(name, parts, self._target_placement, size))
-        weights = Weights(path, self._target.placement if self._target else self._target_placement, name)
-        self._unlocked = self._target_placement.mlock and not weights.locked
-        return weights
+        try:
+            parts = _footprint(path)
+            usual = self._context or _USUAL_CONTEXT
+            if parts:
+                size = usual if self._context else min(usual, parts.trained_context or usual)
+                self._place_target(Demand(name, parts, self._target_placement, size))
+            weights = Weights(path, self._target.placement if self._target else self._target_placement, name)
+            self._unlocked = self._target_placement.mlock and not weights.locked
+            return weights
+        except BaseException:
+            self.close()
+            raise
 
     def place_target(self, context: int) -> None:
         """Decide anew where the target goes, beside a context of this size.
@@ -102,12 +109,18 @@ class Places:
         """Open a context of a draft model, on the CPU if its GPU turns out to be full, and say so."""
         size = min(size, weights.trained_context)
         try:
-            return LlamaModel(weights, size), ""
+            return open_context(weights, size), ""
         except OutOfMemoryError as error:
             if weights.on_cpu:
                 raise
             weights.move(replace(weights.placement, gpu_layers=0))
-            return LlamaModel(weights, size), f"`{weights.name}` drafts on the CPU: {error.message}"
+            return open_context(weights, size), f"`{weights.name}` drafts on the CPU: {error.message}"
+
+    def close(self) -> None:
+        """Leave the workers. Safe to call twice."""
+        if self._workers is not None:
+            self._workers.leave()
+            self._workers = None
 
     def _place_target(self, demand: Demand) -> None:
         fit = fit_target(demand, self._devices, self._memory, fixed_layout=self._fixed_layout)
@@ -128,8 +141,9 @@ class Places:
         layers = target.num_layers if self._devices else 0
         taken = weight_bytes(target.footprint, layers) + context_bytes(target, layers)
         memory = replace(self._memory, free=max(0, self._memory.free - taken))
-        demand = Demand(name, parts, self._draft_placement, context)
-        return fit_draft(demand, left_by(target, self._draft_devices), memory, target.name)
+        left = {device.name: device for device in left_by(target, self._devices)}
+        devices = [left.get(device.name, device) for device in self._draft_devices]
+        return fit_draft(Demand(name, parts, self._draft_placement, context), devices, memory, target.name)
 
 
 def _footprint(path: Path) -> Footprint | None:

@@ -26,6 +26,7 @@ from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.placement import Placement
+from speclocal.llama.remote import open_context
 from speclocal.llama.vocab import Vocab, first_difference
 from speclocal.llama.weights import Weights
 
@@ -156,13 +157,13 @@ class Session:
                 else "shorten the input",
             )
         self._make_room(size)
-        self.target = writer = LlamaModel(self._target_weights, size)
+        self.target = writer = open_context(self._target_weights, size)
         if self._layout is None and writer.can_rollback:
             may_measure = settings.mode is Mode.AUTO
             num_unread = num_prompt_tokens - (kept.num_shared if kept else 0)
             self._reader = open_reader(self._target_weights, num_unread, self._measuring if may_measure else None)
         if self._reader is not None:
-            self.target = TwoLayouts(writer, LlamaModel(self._reader, size))
+            self.target = TwoLayouts(writer, open_context(self._reader, size))
         if keep is not None:
             self._kept = KeptPrompts(self.target)
         if not writer.can_rollback:
@@ -170,8 +171,13 @@ class Session:
         self._prepare_drafting(size)
 
     def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
-        """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused."""
+        """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused.
+
+        Raises ModelError when a worker took the model along and it cannot be loaded anew; it is tried at every call.
+        """
         assert self.target is not None, "open_context comes first"
+        if self._target_weights.lost:
+            self._load_anew()
         if not prompt:
             raise UsageError("the prompt is empty", "give some text")
         if len(prompt) > self.target.context_size:
@@ -197,7 +203,7 @@ class Session:
 
     def close(self) -> None:
         """Free contexts, then weights. Safe to call twice."""
-        for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights):
+        for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights, self._places):
             if owner is not None:
                 owner.close()
 
@@ -221,6 +227,25 @@ class Session:
                 finally:
                     other.close()
         return found
+
+    def _load_anew(self) -> None:
+        """Load the target again after a worker took a part of it along; its cache is empty then."""
+        lost, size = self._target_weights, self.context_size
+        weights = Weights(lost.path, lost.placement, lost.name)
+        try:
+            target = open_context(weights, size)
+        except BaseException:
+            weights.close()
+            raise
+        lost.close()
+        self.target, self._target_weights = target, weights
+        self._kept = self._kept and KeptPrompts(target)
+        if self.draft is not None:
+            self.draft.close()
+            self.draft = None
+        if self._draft_weights is lost:
+            self._draft_weights = weights
+        self._prepare_drafting(size)
 
     def _load_draft(self, draft: ModelFile) -> Weights:
         """Return the weights of a draft model that fits the target, which may draft for itself."""

@@ -9,7 +9,7 @@ import ctypes
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -41,6 +41,7 @@ class Device:
     free_bytes: int  # both 0 where the backend cannot tell
     total_bytes: int
     hardware: str = ""
+    pointer: int | None = None  # in llama.cpp, where it is not known there by its name: a worker
 
     @property
     def takes_layers(self) -> bool:
@@ -51,6 +52,11 @@ class Device:
 def devices() -> tuple[Device, ...]:
     """Return all devices, with the memory that is free now."""
     return tuple(_described(pointer) for pointer in _pointers())
+
+
+def worker_device(pointer: int) -> Device:
+    """Return the device of a worker, which llama.cpp does not list."""
+    return replace(_described(pointer), pointer=pointer)
 
 
 def backends() -> tuple[str, ...]:
@@ -81,7 +87,8 @@ def choose(
         if name not in (device.name for device in here):
             raise _unknown(name, here, backends)
     named = [next(device for device in here if device.name == name) for name in placement.devices]
-    chosen = [device for device in named if device.takes_layers] if named else _usual(here)
+    others = [device for device in named if device.takes_layers and device not in _workers(here)]
+    chosen = [*_workers(here), *others] if named else _usual(here)
     if wish := _wish(placement, layers_option):
         if not any(device.takes_layers for device in here):
             raise _no_gpu(wish, backends)
@@ -108,7 +115,8 @@ def choose(
 def native_list(chosen: Sequence[Device]) -> Any:
     """Return the devices as llama.cpp takes them: an array that ends with a null pointer."""
     find = backend.native("ggml_backend_dev_by_name", _Pointer, ctypes.c_char_p)
-    return (_Pointer * (len(chosen) + 1))(*(find(device.name.encode()) for device in chosen), None)
+    pointers = (device.pointer or find(device.name.encode()) for device in chosen)
+    return (_Pointer * (len(chosen) + 1))(*pointers, None)
 
 
 def listed(here: Sequence[Device]) -> str:
@@ -134,7 +142,7 @@ def _usual(here: Sequence[Device]) -> list[Device]:
     Workers come first, to save network transfers; a chip that two backends see counts once; integrated GPUs serve
     where there is no other.
     """
-    workers = [device for device in here if device.kind is DeviceKind.GPU and device.backend == "RPC"]
+    workers = _workers(here)
     gpus: list[Device] = []
     for device in here:
         known = {other.hardware for other in gpus if other.hardware}
@@ -143,6 +151,10 @@ def _usual(here: Sequence[Device]) -> list[Device]:
     integrated = [device for device in here if device.kind is DeviceKind.INTEGRATED]
     first = integrated[:1]
     return workers + (gpus or [device for device in integrated if device.backend == first[0].backend])
+
+
+def _workers(here: Sequence[Device]) -> list[Device]:
+    return [device for device in here if device.backend == "RPC"]
 
 
 def _wish(placement: Placement, layers_option: str) -> str:

@@ -11,26 +11,34 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+Arrived = Sequence[int]
+"""The signals that have arrived so far; it grows."""
+
 _HELD = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+_arrived: list[int] = []  # while the main thread holds signals back
 
 
 @contextmanager
-def held() -> Iterator[Sequence[int]]:
+def held() -> Iterator[Arrived]:
     """Hold back what would interrupt the calls inside, and let it happen after them.
 
     Yields the signals that have arrived so far, for calls that can be asked to stop. Only handlers in Python are
-    held back; other threads than the main one are never interrupted.
+    held back; other threads than the main one are never interrupted, and see what the main thread holds back meanwhile.
     """
-    arrived: list[int] = []
+    global _arrived
     if threading.current_thread() is not threading.main_thread():
-        yield arrived
+        yield _arrived
         return
+    outer, _arrived = _arrived, []
+    arrived = _arrived
     handlers = {number: handler for number in _HELD if callable(handler := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, lambda number, _frame: arrived.append(number))
     try:
         yield arrived
     finally:
+        _arrived = outer
         for number, handler in handlers.items():
             signal.signal(number, handler)
         for number in arrived:

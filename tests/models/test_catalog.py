@@ -7,7 +7,7 @@ import pytest
 from speclocal.errors import UsageError
 from speclocal.models.catalog import Catalog, HubFile, Wheels, load_catalog, read_catalog
 
-MODEL_KEYS = "file, size_bytes, sha256, licence, hub, wheels"
+MODEL_KEYS = "file, size_bytes, sha256, licence, original, hub, wheels"
 
 
 @pytest.fixture
@@ -111,6 +111,12 @@ def test_user_file_adds_and_replaces_by_name(tmp_path: Path) -> None:
             "FILE, [models.a]: `sha256` is `b179`, not 64 hex digits in lower case",
             "",
             id="bad sha256",
+        ),
+        pytest.param(
+            '[models.a]\nfile = "a.gguf"\nhub = "me/r:a.gguf"\noriginal = "r"\n',
+            "FILE, [models.a]: `original` is `r`",
+            "write it as user/repo",
+            id="bad original",
         ),
         pytest.param('[models.a]\nhub = "me/r:a.gguf"\n', "FILE, [models.a]: `file` is missing", "", id="missing file"),
         pytest.param(
