@@ -142,6 +142,7 @@ def _llama_server(
         hub_file = _hub_file(target)
         words = ["llama-server", "--hf-repo", hub_file.repo, "--hf-file", hub_file.file]
     words += ["-c", str(context_size), "-ngl", layers]
+    words += ["--rpc", ",".join(map(str, placement.rpc))] if placement.rpc else []
     kv_types = [] if placement.kv_type is KvType.F16 else [placement.kv_type.value]
     words += [word for kv_type in kv_types for word in ("-ctk", kv_type, "-ctv", kv_type)]
     methods = ["ngram-simple"] if tuning.num_copied else []

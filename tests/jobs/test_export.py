@@ -15,6 +15,7 @@ from speclocal.jobs.generate import Choice, choose_models
 from speclocal.jobs.modes import Server
 from speclocal.llama.formats import KvType
 from speclocal.llama.placement import Placement
+from speclocal.llama.workers import parse
 from speclocal.models.catalog import LocalFile, ModelSpec, Wheels
 
 EXACT = (Exactness(64, (1,)),)
@@ -75,6 +76,12 @@ def test_placement_goes_along() -> None:
     assert "-ngl 20 -ctk q8_0 -ctv q8_0 " in text
     assert "-ngld 20 " in text
     assert text.endswith(" -ctkd q8_0 -ctvd q8_0")
+
+
+def test_workers_go_along_to_llama_server() -> None:
+    placement = Placement(1, rpc=parse("one:1,two"))
+    words = export(choose_models("qwen3-8b", ""), Server.LLAMA, placement, 4096).words
+    assert words[words.index("--rpc") + 1] == "one:1,two:50052"
 
 
 def test_vllm_gets_one_method_and_the_original_weights() -> None:

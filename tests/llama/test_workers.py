@@ -176,6 +176,13 @@ def test_connections_that_others_opened_are_ended(serve: Serve) -> None:
     stay.set()
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files are not listed here")
+def test_looking_for_connections_opens_nothing_for_good() -> None:
+    before = os.listdir("/dev/fd")
+    notice_silence([("127.0.0.1", 1)])
+    assert os.listdir("/dev/fd") == before
+
+
 def test_a_place_without_a_connection_counts_as_gone() -> None:
     """The kernel forgets the other side of a connection that was reset."""
     assert hang_up([("127.0.0.1", 1)]) == {("127.0.0.1", 1)}
