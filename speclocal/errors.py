@@ -5,6 +5,7 @@ SpeclocalError          anything a person can act on
 ├── ModelError          a model cannot be found, read, loaded or run
 │   ├── DownloadError   a model cannot be fetched
 │   ├── DamagedModelError a model's file is not whole, or not what it says
+│   ├── OutOfMemoryError a model, or its context, does not fit in memory
 │   ├── WorkerError     another machine went away with its part of a model
 │   └── PairError       a draft model does not fit its target
 ├── LogitsError         a model produced numbers that are not a distribution
@@ -51,6 +52,10 @@ class DamagedModelError(ModelError):
         super().__init__(f"`{path.name}` is damaged: {reason}", hint)
         self.path = path
         self.reason = reason
+
+
+class OutOfMemoryError(ModelError):
+    """A model, or its context, does not fit in memory."""
 
 
 class WorkerError(ModelError):

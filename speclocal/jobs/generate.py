@@ -55,12 +55,15 @@ def open_session(
     fetching: FetchProgress = ignore,
     measuring: CalibrationProgress = ignore,
     layout: Layout | None = None,
+    *,
+    draft_placement: Placement | None = None,
+    context: int | None = None,
 ) -> Session:
     """Fetch what is not on this disk, and load it."""
 
     target = _on_disk(choice.target, fetching)
     draft = _on_disk(choice.draft, fetching) if choice.draft else None
-    return Session(target, draft, placement, measuring, layout)
+    return Session(target, draft, placement, measuring, layout, draft_placement=draft_placement, context=context)
 
 
 def change_draft(session: Session, name: str, fetching: FetchProgress = ignore) -> None:

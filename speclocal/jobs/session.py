@@ -5,18 +5,20 @@ Knows what must fit before anything runs, and in which order it is checked; show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from speclocal.decoding.costs import Calibration, Speeds
-from speclocal.errors import ContextError, PairError, UsageError
+from speclocal.errors import ContextError, OutOfMemoryError, PairError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
 from speclocal.jobs.drafting import Planners
 from speclocal.jobs.layouts import open_reader, writing_layout
 from speclocal.jobs.modes import Mode
+from speclocal.jobs.placing import Places
 from speclocal.jobs.prompts import KeptPrompts, find_kept
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.llama.formats import Layout
@@ -50,28 +52,40 @@ class Session:
         placement: Placement,
         measuring: CalibrationProgress = lambda name, share: None,
         layout: Layout | None = None,
+        *,
+        draft_placement: Placement | None = None,
+        context: int | None = None,
     ) -> None:
         """Load the weights and check that they fit each other.
 
+        draft_placement: of the draft model; None for that of the target.
+        context: the size that will be asked for, if any; layers are placed beside it.
         measuring: told how far the measurements are that mode `auto` needs once per model and machine.
         layout: of the weights; None takes what is fastest where that is known.
-        Raises ModelError when a file cannot be loaded, PairError when the vocabularies differ.
+        Raises ModelError when a file cannot be loaded, OutOfMemoryError when the target does not fit in memory,
+        PairError when the vocabularies differ, UsageError when there are no such devices.
         """
         self.notes: list[str] = []  # what a person should know, each said once
         self.target: LlamaModel | TwoLayouts | None = None
         self.draft: LlamaModel | None = None
         self._measuring = measuring
-        self._placement = placement
         self._layout = layout
         self._planners: Planners | None = None  # of the open contexts
         self._kept: KeptPrompts | None = None  # where prompts are kept on disk
         self._reader: Weights | None = None
         self._draft_weights: Weights | None = None
-        target_placement = placement.in_layout(layout or writing_layout(target.path, placement))
-        self._target_weights = Weights(target.path, target_placement, target.name)
+        writing = layout or writing_layout(target.path, placement)
+        self._places = Places(
+            placement.in_layout(writing),
+            draft_placement or placement.for_draft(None),
+            context,
+            fixed_layout=bool(layout),
+        )
+        self._target_weights = self._places.load_target(target.path, target.name)
         try:
             if draft is not None:
-                self._draft_weights = self._load_draft(draft)
+                with self._lookup_without_room():
+                    self._draft_weights = self._load_draft(draft)
         except BaseException:
             self.close()
             raise
@@ -115,7 +129,7 @@ class Session:
     def largest_context(self) -> int:
         """The most tokens that the training of the target and the free memory allow."""
         affordable = int(_CONTEXT_SHARE * free_memory() / max(1.0, self.context_bytes))
-        return max(1, min(self.trained_context, affordable))
+        return max(1, min(self._places.largest_context(self.trained_context), affordable))
 
     def open_context(
         self,
@@ -142,6 +156,7 @@ class Session:
                 if num_prompt_tokens < trained
                 else "shorten the input",
             )
+        self._make_room(size)
         self.target = writer = open_context(self._target_weights, size)
         if self._layout is None and writer.can_rollback:
             may_measure = settings.mode is Mode.AUTO
@@ -188,7 +203,7 @@ class Session:
 
     def close(self) -> None:
         """Free contexts, then weights. Safe to call twice."""
-        for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights):
+        for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights, self._places):
             if owner is not None:
                 owner.close()
 
@@ -236,14 +251,37 @@ class Session:
         """Return the weights of a draft model that fits the target, which may draft for itself."""
         if draft.path == self._target_weights.path:
             return self._target_weights
-        placement = self._placement.for_draft(None) if self._placement.rpc else self._placement
-        weights = Weights(draft.path, placement, draft.name)
+        weights, note = self._places.load_draft(draft.path, draft.name)
         try:
             _check_pair(self._target_weights, weights)
         except BaseException:
             weights.close()
             raise
+        self._note(note)
         return weights
+
+    def _make_room(self, size: int) -> None:
+        """Place the weights beside a context of this size: the target first, the draft model in what is left."""
+        self._places.place_target(size)
+        self.notes += self._places.notes
+        draft = self._draft_weights
+        if draft is not None and draft is not self._target_weights:
+            with self._lookup_without_room():
+                self._note(self._places.move_draft(draft))
+        self._places.move_target(self._target_weights)
+
+    @contextmanager
+    def _lookup_without_room(self) -> Iterator[None]:
+        """Go on without a draft model where there is no memory for it, and say so."""
+        try:
+            yield
+        except OutOfMemoryError as error:
+            self._close_draft()
+            self.notes.append(f"{error.message}: drafting by prompt lookup")
+
+    def _note(self, note: str) -> None:
+        if note:
+            self.notes.append(note)
 
     def _close_draft(self) -> None:
         """Free the draft model."""
@@ -257,12 +295,14 @@ class Session:
         """Open the draft model's context, if there is one that can draft, and decide anew who drafts."""
         assert self.target is not None
         if self._draft_weights is not None and self.target.can_rollback:
-            draft = open_context(self._draft_weights, min(size, self._draft_weights.trained_context))
-            if draft.can_rollback:
-                self.draft = draft
-            else:
-                self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
-                draft.close()
+            with self._lookup_without_room():
+                draft, note = self._places.draft_context(self._draft_weights, size)
+                self._note(note)
+                if draft.can_rollback:
+                    self.draft = draft
+                else:
+                    self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
+                    draft.close()
         self._planners = Planners(self.target, self.draft, self._measuring, self.notes)
 
     @property

@@ -67,16 +67,21 @@ def backends() -> tuple[str, ...]:
     return tuple(_backend_name(get(i)) for i in range(count))
 
 
-def devices_for(placement: Placement, workers: Sequence[Device] = ()) -> tuple[Device, ...]:
+def devices_for(
+    placement: Placement, workers: Sequence[Device] = (), layers_option: str = "--gpu-layers"
+) -> tuple[Device, ...]:
     """Return the devices on which the layers of a placement go, none for the CPU alone.
 
     workers: devices of other machines, which take layers besides those of this one.
+    layers_option: by which the number of layers was asked for.
     Raises UsageError when it asks for devices that are not here.
     """
-    return choose(placement, (*workers, *devices()), backends())
+    return choose(placement, (*workers, *devices()), backends(), layers_option)
 
 
-def choose(placement: Placement, here: Sequence[Device], backends: Sequence[str]) -> tuple[Device, ...]:
+def choose(
+    placement: Placement, here: Sequence[Device], backends: Sequence[str], layers_option: str = "--gpu-layers"
+) -> tuple[Device, ...]:
     """Return which of the devices that are here a placement means."""
     for name in placement.devices:
         if name not in (device.name for device in here):
@@ -84,7 +89,7 @@ def choose(placement: Placement, here: Sequence[Device], backends: Sequence[str]
     named = [next(device for device in here if device.name == name) for name in placement.devices]
     others = [device for device in named if device.takes_layers and device not in _workers(here)]
     chosen = [*_workers(here), *others] if named else _usual(here)
-    if wish := _wish(placement, named=bool(named)):
+    if wish := _wish(placement, layers_option):
         if not any(device.takes_layers for device in here):
             raise _no_gpu(wish, backends)
         if not chosen:
@@ -152,10 +157,10 @@ def _workers(here: Sequence[Device]) -> list[Device]:
     return [device for device in here if device.backend == "RPC"]
 
 
-def _wish(placement: Placement, *, named: bool) -> str:
+def _wish(placement: Placement, layers_option: str) -> str:
     """Return the option by which a placement insists on a GPU, empty where it does not."""
     if placement.gpu_layers:
-        return f"--gpu-layers {placement.gpu_layers}"
+        return f"{layers_option} {placement.gpu_layers}"
     if placement.main_gpu is not None:
         return f"--main-gpu {placement.main_gpu}"
     if placement.tensor_split:

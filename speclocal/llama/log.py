@@ -40,6 +40,16 @@ def reason() -> str:
     return "; ".join(list(dict.fromkeys(errors or _problems))[-3:])
 
 
+def has(words: str) -> bool:
+    """Return whether a line that was kept holds these words."""
+    return any(words in line for line in _problems)
+
+
+def tells_of_memory(reason: str) -> bool:
+    """Return whether a reason says that memory was short."""
+    return any(words in reason.lower() for words in ("to allocate", "out of memory", "bad_alloc"))
+
+
 def _keep(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
     """Take one line from any native thread; an exception must not travel into native code."""
     global _last_level

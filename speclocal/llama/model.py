@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclocal.decoding.types import Logits
-from speclocal.errors import ContextError, ModelError
+from speclocal.errors import ContextError, ModelError, OutOfMemoryError
 from speclocal.llama import interrupts, log
 from speclocal.llama.formats import KvType
 from speclocal.llama.grants import free_memory
@@ -41,6 +41,7 @@ _KV_TYPES = {  # enum ggml_type; the bindings do not name BF16
 _LONG_PASS = 32
 """Tokens in a pass from which on a person may notice how long it takes."""
 _OUT_OF_ROOM = 1  # llama_decode: no place in the KV cache, nothing changed
+_OUT_OF_MEMORY = -2  # the same: buffers of the pass could not be allocated
 
 State = NDArray[np.uint8]
 """A cache as bytes."""
@@ -223,7 +224,7 @@ def _create_context(weights: Weights, context_size: int) -> Any:
         raise ModelError(f"a context of {context_size} tokens for `{weights.name}`", "give a `--ctx` of 1 or more")
     needed, free = context_size * kv_bytes(weights), free_memory()
     if weights.on_cpu and needed > free:  # the system would end the process rather than refuse
-        raise ModelError(
+        raise OutOfMemoryError(
             f"a context of {context_size} tokens for `{weights.name}` needs about {needed / 1e9:.1f} GB "
             f"and {free / 1e9:.1f} GB are free",
             f"give a `--ctx` of at most {int(0.9 * free / kv_bytes(weights))}",
@@ -241,9 +242,10 @@ def _create_context(weights: Weights, context_size: int) -> Any:
     with interrupts.held():
         context = llama_cpp.llama_init_from_model(weights.pointer, params)
     if not context:
-        raise ModelError(
-            f"cannot create a context of {context_size} tokens for `{weights.name}`: "
-            f"{log.reason() or 'llama.cpp gives no reason'}",
+        reason = log.reason() or "llama.cpp gives no reason"
+        kind = OutOfMemoryError if log.tells_of_memory(reason) else ModelError
+        raise kind(
+            f"cannot create a context of {context_size} tokens for `{weights.name}`: {reason}",
             "give a smaller `--ctx`, or fewer `--gpu-layers`",
         )
     return context
@@ -253,4 +255,5 @@ def _pass_error(status: int, count: int) -> ModelError | ContextError:
     reason = log.reason() or f"llama_decode returned {status}"
     if status == _OUT_OF_ROOM:
         return ContextError(f"no room in the KV cache for {count} tokens: {reason}", "give a larger `--ctx`")
-    return ModelError(f"a pass over {count} tokens failed: {reason}", "try a smaller `--ctx` or fewer `--gpu-layers`")
+    kind = OutOfMemoryError if status == _OUT_OF_MEMORY else ModelError
+    return kind(f"a pass over {count} tokens failed: {reason}", "try a smaller `--ctx` or fewer `--gpu-layers`")

@@ -29,6 +29,10 @@ class Vocab:
         self.eos = _valid(llama_cpp.llama_vocab_eos(pointer))
         self.piece = cache(self._piece)  # the table of pieces, filled as tokens are met
 
+    def follow(self, pointer: Any) -> None:
+        """Go on as the vocabulary of the same file, loaded anew."""
+        self._pointer = pointer
+
     @property
     def bos_text(self) -> str:
         return "" if self.bos is None else self.text(self.bos)

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import llama_cpp
 
-from speclocal.errors import ModelError, WorkerError
+from speclocal.errors import ModelError, OutOfMemoryError, WorkerError
 from speclocal.llama import backend, interrupts, log, rpc
 from speclocal.llama.devices import Device, devices_for, native_list
 from speclocal.llama.formats import Layout
@@ -41,25 +41,17 @@ class Weights:
         self.path = path
         self.name = name or path.name
         self.placement = placement
-        self.workers = rpc.connect(placement.rpc) if placement.rpc else None
-        self._workers_to_leave = self.workers
+        self.devices: Sequence[Device] = ()
+        self.workers: rpc.Connection | None = None
+        self.locked = False  # in memory, as `--mlock` asks for and the system may refuse
+        self._workers_to_leave: rpc.Connection | None = None
         self._pointer: Any = None
         try:
-            self.devices = self.run(devices_for, placement, self.workers.devices if self.workers else ())
-            log.forget()
-            self._pointer = self.run(_load, path, placement, self.devices)
-            if not self._pointer:
-                raise ModelError(
-                    f"cannot load `{self.name}`: {log.reason() or 'llama.cpp gives no reason'}",
-                    "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
-                    "fetch it again, or update with `pip install -U llama-cpp-python`",
-                )
+            self._pointer = self._loaded(placement)
             self._refuse_unless_generative()
             self.vocab = Vocab(llama_cpp.llama_model_get_vocab(self._pointer), self.metadata("tokenizer.chat_template"))
             if self.vocab.kind == llama_cpp.LLAMA_VOCAB_TYPE_NONE or self.vocab.size == 0:
                 raise ModelError(f"`{self.name}` has no vocabulary", "choose a complete model file")
-            if self.workers:
-                self.workers.watch()
         except BaseException:
             self.close()
             raise
@@ -136,6 +128,19 @@ class Weights:
                 return buffer.value.decode("utf-8", "replace")
             size = length + 1
 
+    def move(self, placement: Placement) -> None:
+        """Load the file again with another placement. Contexts that use these weights must be closed before.
+
+        Raises ModelError when that fails; the weights are closed then.
+        """
+        self.close()
+        try:
+            self._pointer = self._loaded(placement)
+        except BaseException:
+            self.close()
+            raise
+        self.vocab.follow(llama_cpp.llama_model_get_vocab(self._pointer))
+
     def close(self) -> None:
         """Free the memory, unless a worker took a part of it. Contexts that use these weights must be closed before."""
         if self._pointer is not None and not self.lost:
@@ -145,6 +150,29 @@ class Weights:
         if self._workers_to_leave is not None:
             self._workers_to_leave.leave()
             self._workers_to_leave = None
+
+    def _loaded(self, placement: Placement) -> Any:
+        """Return the native model, placed as it shall be."""
+        self.placement = placement
+        self.workers = self._workers_to_leave = rpc.connect(placement.rpc) if placement.rpc else None
+        self.devices = self.run(devices_for, placement, self.workers.devices if self.workers else ())
+        log.forget()
+        if pointer := self.run(_load, self.path, placement, self.devices):
+            self.locked = placement.mlock and not log.has("failed to mlock")
+            if self.workers:
+                self.workers.watch()
+            return pointer
+        reason = log.reason() or "llama.cpp gives no reason"
+        if log.tells_of_memory(reason):
+            raise OutOfMemoryError(
+                f"`{self.name}` does not fit in memory: {reason}",
+                "give fewer `--gpu-layers`, or choose a smaller model",
+            )
+        raise ModelError(
+            f"cannot load `{self.name}`: {reason}",
+            "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
+            "fetch it again, or update with `pip install -U llama-cpp-python`",
+        )
 
     def _refuse_unless_generative(self) -> None:
         arch = self.metadata("general.architecture")

@@ -13,13 +13,16 @@ from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply
 from speclocal.jobs.session import Session
 from speclocal.llama import log
+from speclocal.llama.devices import devices_for
 from speclocal.terminal.options import ModelOptions, ReplyOptions
 from speclocal.terminal.render import View, reply_json
 
 
 def chosen(options: ModelOptions) -> Choice:
-    """Return the models that are asked for. Raises UsageError where there are none such, or no such placement."""
-    options.placement()
+    """Return the models that are asked for. Raises UsageError where there are none such, or no such devices."""
+    if not options.rpc:  # workers are met when the models are loaded
+        devices_for(options.placement())
+    devices_for(options.draft_placement(), layers_option="--draft-gpu-layers")
     mode = options.mode if isinstance(options, ReplyOptions) else Mode.AUTO
     return choose_models(options.model, options.draft, mode)
 
@@ -27,9 +30,16 @@ def chosen(options: ModelOptions) -> Choice:
 @contextmanager
 def opened(choice: Choice, options: ModelOptions, view: View) -> Iterator[Session]:
     """Open models as the options say, fetched if they are not on this disk; the view shows what takes time."""
-    placement = options.placement()
     log.show(options.verbose)
-    with open_session(choice, placement, view.fetching, view.measuring, options.fixed_layout()) as session:
+    with open_session(
+        choice,
+        options.placement(),
+        view.fetching,
+        view.measuring,
+        options.fixed_layout(),
+        draft_placement=options.draft_placement(),
+        context=options.ctx if isinstance(options, ReplyOptions) else None,
+    ) as session:
         yield session
 
 

@@ -96,7 +96,7 @@ def test_parts_joined_are_the_text_and_fit(summarizer: NewSummarizer) -> None:
 
 def test_the_context_stays_within_the_memory(summarizer: NewSummarizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is short the text is read in more parts, instead of asking for what is not there."""
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_000_000, total=1_000_000))
     with summarizer(context=None) as opened:
         plan = opened.plan(LONG)
         assert 1000 < plan.context_size < 2000

@@ -14,7 +14,8 @@ from fakes import FakeModel
 
 from speclocal.decoding.loop import read
 from speclocal.decoding.types import Logits, Model
-from speclocal.errors import ContextError, ModelError, SpeclocalError
+from speclocal.errors import ContextError, ModelError, OutOfMemoryError, SpeclocalError
+from speclocal.llama.formats import KvType
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.weights import Weights
@@ -277,7 +278,25 @@ def test_context_larger_than_memory_is_refused(open_model: Any, monkeypatch: pyt
         open_model("llama", 100_000)
 
 
-@pytest.mark.parametrize("status", [1, 2, -1, -3])
+@pytest.mark.parametrize("kv_type", list(KvType))
+def test_every_cache_can_be_rolled_back_and_saved(kv_type: KvType, path_of: Any) -> None:
+    """A packed cache, too, goes on from where it was: the same bits after a rollback, and from a snapshot."""
+    weights = Weights(path_of("default"), Placement(1, kv_type=kv_type))
+    model, other = LlamaModel(weights, 256), LlamaModel(weights, 256)
+    tokens = some_tokens(model, 40)
+    model.forward(tokens, 0)
+    first = row_after(model, [5, 6])
+    assert np.isfinite(first).all()
+    model.rollback(40)
+    other.restore(model.snapshot(), tokens)
+    assert np.array_equal(row_after(model, [5, 6]), first)
+    assert np.array_equal(row_after(other, [5, 6]), first)
+    model.close()
+    other.close()
+    weights.close()
+
+
+@pytest.mark.parametrize("status", [1, 2, -1, -2, -3])
 @pytest.mark.parametrize("name", LLAMA_CPP)
 def test_failed_pass_changes_nothing(
     name: str, status: int, new_model: NewModel, monkeypatch: pytest.MonkeyPatch
@@ -289,8 +308,9 @@ def test_failed_pass_changes_nothing(
     spared.forward(tokens, 0)
     with monkeypatch.context() as patch:
         patch.setattr(llama_cpp, "llama_decode", lambda *_: status)
-        with pytest.raises(ContextError if status == 1 else ModelError, match=r"3 tokens"):
+        with pytest.raises(ContextError if status == 1 else ModelError, match=r"3 tokens") as caught:
             model.forward([3, 4, 5], 1)
+    assert isinstance(caught.value, OutOfMemoryError) is (status == -2)
     assert list(model.cached) == tokens
     assert np.array_equal(row_after(model, [3, 4, 5]), row_after(spared, [3, 4, 5]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import llama_cpp
 import pytest
 from commands import Models, Ran, Run
 
@@ -109,6 +110,52 @@ def test_an_option_out_of_range_is_refused_by_name(generate: Run, options: tuple
     assert ran.err.startswith("error: ")
     assert "\n\nhint: " in ran.err
     assert name in ran.err
+
+
+@pytest.mark.skipif(llama_cpp.llama_supports_gpu_offload(), reason="this build can use a GPU")
+@pytest.mark.parametrize(
+    "wish",
+    [
+        ("--gpu-layers", "20"),
+        ("--draft-gpu-layers", "1"),
+        ("--device", "CUDA0"),
+        ("--main-gpu", "0"),
+        ("--tensor-split", "3,1"),
+    ],
+)
+def test_a_gpu_is_not_to_be_had_from_a_build_without(generate: Run, wish: tuple[str, str]) -> None:
+    """Whoever asks for one is told before anything is loaded, and what to install."""
+    ran = generate("hello", "-m", "cut.gguf", *wish)
+    message, hint = ran.err.split("\n\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert message == f"error: `{' '.join(wish)}` asks for a GPU, and this llama.cpp is built for the CPU alone"
+    assert hint.startswith('hint: install it with `CMAKE_ARGS="-DGGML_')
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (("--gpu-layers", "many"), "--gpu-layers many is not a number of layers", "give a number, or `auto`"),
+        (("--draft-gpu-layers", ""), "--draft-gpu-layers  is not a number of layers", "give a number, or `auto`"),
+        (("--gpu-layers", "-1"), "--gpu-layers -1 is out of range", "give 0 or more, or `auto` for all that fit"),
+        (("--tensor-split", "3,x"), "--tensor-split 3,x are not shares", "give one for each device, as in 3,1"),
+        (("--tensor-split", "0,0"), "--tensor-split 0,0 are not shares", "give one for each device, as in 3,1"),
+        (("--main-gpu", "-1"), "--main-gpu -1 is out of range", "give 0 for the first device, and so on"),
+        (
+            ("--main-gpu", "0", "--tensor-split", "1,1"),
+            "`--main-gpu` puts all layers on one device, `--tensor-split` on several",
+            "leave out one of them",
+        ),
+        (
+            ("--kv-type", "q8_0"),
+            "`--kv-type q8_0` packs 32 numbers together, and the heads of `target.gguf` have 16",
+            "give f16, bf16 or f32",
+        ),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(generate: Run, options: tuple[str, ...], message: str, hint: str) -> None:
+    """What is no number, or contradicts itself or the model, is refused with its value."""
+    assert generate("hello", *options) == refused(2, message, hint)
 
 
 def test_a_damaged_model_is_explained_in_one_line(generate: Run, models: Models) -> None:

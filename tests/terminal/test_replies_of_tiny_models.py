@@ -34,7 +34,7 @@ def test_the_largest_values_are_no_trouble(generate: Run) -> None:
         ("-t", "1e-9", "--seed", "5"),
         ("--seed", str(2**63 - 1)),
         ("--top-k", "99999999999999999999"),
-        ("--gpu-layers", "99999"),
+        ("--gpu-layers", "0", "--draft-gpu-layers", "0"),
         ("-g", "64"),
     ):
         ran = generate("hello", *options, "--json")
