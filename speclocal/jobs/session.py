@@ -187,6 +187,16 @@ class Session:
             )
         return Reply(self.target, self.vocab, self._open_planners.planner(settings), list(prompt), settings, self._kept)
 
+    def keep_cache(self) -> None:
+        """Keep what the target has read and written on disk, if it is worth it, for `recall` in any later session."""
+        assert self.target is not None, "open_context comes first"
+        KeptPrompts(self.target).keep(len(self.target.cached))
+
+    def recall(self, tokens: Sequence[int]) -> None:
+        """Bring the beginning of `tokens` into the target's cache, if it is kept on disk and worth it."""
+        assert self.target is not None, "open_context comes first"
+        KeptPrompts(self.target).recall(tokens)
+
     def draft_with(self, draft: ModelFile | None) -> None:
         """Draft with another model from here on, or with none. Contexts must be open.
 
