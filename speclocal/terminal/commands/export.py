@@ -31,7 +31,8 @@ def export(
     from speclocal.jobs import export as job
     from speclocal.terminal.opening import chosen
 
-    made = job.export(chosen(options), to, options.placement(), ctx, num_draft_tokens)
+    places = job.Places(options.placement(), options.draft_placement(), ctx)
+    made = job.export(chosen(options), to, places, num_draft_tokens)
     if options.json:
         view.result({"to": to, **asdict(made), "command": shlex.join(made.words)})
         return
