@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,7 +28,7 @@ from speclocal.jobs.chat import Chat
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.jobs.session import ModelFile, Session
-from speclocal.llama import rpc
+from speclocal.llama import guard, rpc
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.workers import Address, greet
@@ -196,6 +197,23 @@ def test_a_chat_outlives_a_worker(workers: list[Worker], start: Start, target: M
         with chat.asking("the tree") as turn:
             assert finished(turn.reply)
         assert len(chat.conversation.exchanges) == 2
+
+
+def test_an_interrupt_ends_the_wait_for_a_worker_that_stands_still(
+    workers: list[Worker], target: ModelFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is stopped like any other, and when the worker moves again the next one is as it should be."""
+    monkeypatch.setattr(guard, "_PATIENCE_SECONDS", 0.2)
+    session, prompt = opened(target, None, over(workers))
+    with session:
+        whole = finished(session.reply(prompt, settings()))
+        server = workers[1].server
+        server.suspend()
+        threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            finished(session.reply(prompt, settings()))
+        server.resume()
+        assert finished(session.reply(prompt, settings())) == whole
 
 
 def test_a_worker_that_is_lost_while_a_model_is_loaded_is_an_error(
