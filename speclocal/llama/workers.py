@@ -131,8 +131,8 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def notice_silence(places: Sequence[tuple[str, int]]) -> None:
-    """Let this process's connections to these places break when the other machine vanishes without a word.
+def notice_silence(places: Sequence[tuple[str, int]] | None = None) -> None:
+    """Let this process's connections, to these places or to all, break when the other machine vanishes without a word.
 
     llama.cpp opens them, and would wait for ever.
     """
@@ -170,8 +170,8 @@ def _ended(connection: socket.socket) -> bool:
         return True
 
 
-def _connections(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
-    """Give this process's connections to these places, whoever opened them; none where files are not listed."""
+def _connections(places: Sequence[tuple[str, int]] | None) -> Iterator[socket.socket]:
+    """Give this process's connections to these places or all, whoever opened them; none where files are not listed."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:  # Windows
@@ -180,5 +180,8 @@ def _connections(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
         with suppress(OSError):  # closed meanwhile, or not connected
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 with closing(socket.socket(fileno=os.dup(number))) as connection:
-                    if connection.family == socket.AF_INET and connection.getpeername()[:2] in places:
+                    if connection.family != socket.AF_INET:
+                        continue
+                    place = connection.getpeername()[:2]
+                    if places is None or place in places:
                         yield connection
