@@ -1,0 +1,282 @@
+"""A comparison of drafting modes: everything that was measured, and enough to repeat it.
+
+Knows what happened, not how it came about (compare.py) or what it means (measures.py). It goes to a JSON document and
+comes back the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from speclocal.decoding.costs import Calibration
+from speclocal.decoding.types import Round, SamplingParams
+from speclocal.errors import UsageError
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, Mode
+from speclocal.jobs.records import read_record
+
+FORMAT = 1
+"""Raised when an older speclocal could not read what is written."""
+PLAIN = Mode.OFF.value
+"""The name of the mode that all others are measured against."""
+
+
+@dataclass(frozen=True)
+class ComparedMode:
+    """Who drafts, and how long the drafts are where that is fixed."""
+
+    mode: Mode
+    num_draft_tokens: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.mode.value if self.num_draft_tokens is None else f"{self.mode.value}:{self.num_draft_tokens}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the mode of a name like `auto` or `lookup:10`. Raises UsageError where there is none such."""
+        name, _, length = text.strip().partition(":")
+        if name not in list(Mode):
+            raise UsageError(f"there is no mode `{text.strip()}`", f"choose from {', '.join(Mode)}")
+        if not length and ":" not in text:
+            return cls(Mode(name))
+        if name not in (Mode.LOOKUP, Mode.DRAFT):
+            raise UsageError(f"mode `{name}` has no fixed draft length", f"write `{name}`, or `lookup:10`, `draft:4`")
+        if not length.isdecimal() or not 1 <= int(length) <= MAX_DRAFT_TOKENS:
+            raise UsageError(
+                f"`{text.strip()}` asks for drafts of `{length}` tokens", f"give a number from 1 to {MAX_DRAFT_TOKENS}"
+            )
+        return cls(Mode(name), int(length))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where it was measured. cores: physical ones that the process may use."""
+
+    cpu: str
+    cores: int
+    hardware_threads: int
+    memory_bytes: int
+    system: str
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What computed. llama_cpp: what llama.cpp says of its build and the processor's features."""
+
+    speclocal: str
+    llama_cpp_python: str
+    llama_cpp: str
+    python: str
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """One model file, and what its passes cost here."""
+
+    name: str
+    file: str
+    size_bytes: int
+    sha256: str
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What was the same for every run.
+
+    seed: that of the first repeat, each later one has the next number; None for new random numbers in every run, which
+    makes every text another one unless it is greedy. layout: in which the weights lay while tokens were written.
+    """
+
+    params: SamplingParams
+    max_tokens: int
+    repeats: int
+    warm_up_tokens: int
+    seed: int | None
+    raw: bool
+    context_size: int
+    threads: int
+    gpu_layers: int | None
+    kv_type: str
+    layout: str
+    flash_attention: str
+
+    @property
+    def texts_comparable(self) -> bool:
+        """Whether every mode must write the same text, but for arithmetic."""
+        return self.seed is not None or self.params.temperature == 0
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What was asked. The prompt was processed once: its seconds for the target, and for the draft model if it was."""
+
+    name: str
+    kind: str
+    text: str
+    prompt_tokens: int
+    prompt_seconds: float
+    draft_prompt_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The rounds of one reply that had the same drafter and the same number of drafted tokens, summed up."""
+
+    drafter: str
+    drafted: int  # per round; the target's pass is one token wider
+    rounds: int
+    tested: int
+    accepted: int
+    emitted: int
+    draft_seconds: float
+    verify_seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One reply. place: its number in the order in which all were made, for a drift of the machine.
+
+    tested_at, accepted_at: by position in the draft, how many tokens there were judged and kept. request_seconds: the
+    whole request as it would have been, with the prompt processing of the models that the mode needs.
+    """
+
+    task: str
+    mode: str
+    repeat: int
+    place: int
+    seed: int | None
+    finish: str
+    token_ids: tuple[int, ...]
+    decode_seconds: float
+    request_seconds: float
+    passes: tuple[Passes, ...]
+    tested_at: tuple[int, ...]
+    accepted_at: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.decode_seconds > 0:
+            raise ValueError(f"a reply in {self.decode_seconds} seconds")
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.num_tokens / self.decode_seconds
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One round of a reply. position: of its first token, counted from the reply's first token."""
+
+    position: int
+    drafter: str
+    drafted: int
+    tested: int
+    accepted: int
+    emitted: int
+    draft_seconds: float
+    verify_seconds: float
+
+    @classmethod
+    def of(cls, round_: Round, num_prompt_tokens: int) -> Self:
+        """Return what is kept of a round."""
+        return cls(
+            round_.position - num_prompt_tokens,
+            round_.drafter if round_.num_drafted else PLAIN,
+            round_.num_drafted,
+            round_.num_tested,
+            round_.num_accepted,
+            len(round_.verdicts),
+            round_.draft_seconds,
+            round_.verify_seconds,
+        )
+
+
+@dataclass(frozen=True)
+class ReplyRounds:
+    """One reply of a task and mode, round by round: the first one."""
+
+    task: str
+    mode: str
+    text: str
+    rounds: tuple[RoundRecord, ...]
+
+
+@dataclass(frozen=True)
+class ForkRecord:
+    """Where a run left plain decoding, and why. The words are those of forks.py; None where a text had ended."""
+
+    task: str
+    mode: str
+    repeat: int
+    position: int
+    plain_token: int | None
+    other_token: int | None
+    plain_text: str
+    other_text: str
+    gap: float | None
+    moved: float | None
+    widths: tuple[int, ...]
+    cause: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Modes side by side: one target, perhaps with a draft model, on one machine. complete: False after a stop."""
+
+    started: str  # ISO 8601, with the time zone
+    machine: Machine
+    versions: Versions
+    target: ModelRecord
+    draft: ModelRecord | None
+    conditions: Conditions
+    modes: tuple[str, ...]
+    tasks: tuple[TaskRecord, ...]
+    runs: tuple[Run, ...]
+    replies: tuple[ReplyRounds, ...]
+    forks: tuple[ForkRecord, ...]
+    complete: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.target.name} with {self.draft.name}" if self.draft else self.target.name
+
+    def runs_of(self, task: str, mode: str) -> tuple[Run, ...]:
+        """Return the runs of a task and mode, in the order of their repeats."""
+        return tuple(run for run in self.runs if (run.task, run.mode) == (task, mode))
+
+
+def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Return comparisons, one for every target, as the one document that `from_json` reads."""
+    return {"format": FORMAT, "comparisons": [asdict(comparison) for comparison in comparisons]}
+
+
+def from_json(document: Any) -> tuple[Comparison, ...]:
+    """Return the comparisons of a document. Raises ValueError where it is not one, or is damaged."""
+    if not isinstance(document, dict) or "comparisons" not in document:
+        raise ValueError("it is not a comparison")
+    if document.get("format") != FORMAT:
+        raise ValueError(f"it has form {document.get('format')}, this speclocal reads form {FORMAT}")
+    found = tuple(read_record(Comparison, each) for each in document["comparisons"])
+    if not found:
+        raise ValueError("it holds no comparison")
+    return found
+
+
+def load(path: Path) -> tuple[Comparison, ...]:
+    """Return the comparisons of a file. Raises UsageError when it is none, or is damaged."""
+    try:
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as exc:
+        raise UsageError(f"`{path}` cannot be read: {exc.strerror}", "give a file that `compare` wrote") from exc
+    except (ValueError, TypeError, OverflowError, RecursionError, UsageError) as exc:
+        raise UsageError(
+            f"`{path}` is no report of a comparison: {exc}", "give a file that `speclocal compare --json` wrote"
+        ) from exc
