@@ -23,7 +23,7 @@ from speclocal.jobs.comparison import (
 
 CURVE = Calibration({1: 0.010, 2: 0.012, 4: 0.016, 8: 0.024}, 0.001, (Exactness(100, (1, 2)), Exactness(600, (1,))))
 DRAFT_CURVE = Calibration({1: 0.002, 2: 0.003}, 0.0002, (Exactness(100, (1,)),))
-CONDITIONS = Conditions(SamplingParams(), 8, 3, 4, None, False, 256, 1, None, "f16", "repacked", "auto")
+CONDITIONS = Conditions(SamplingParams(), 8, 3, 4, None, False, 256, 1, None, "f16", "repacked", "repacked", "auto")
 IDS = (5, 6, 7, 8, 5, 6, 7, 8)
 PLAIN_PASSES = (Passes("off", 0, 8, 0, 0, 8, 0.0, 0.08),)
 LOOKUP_PASSES = (Passes("off", 0, 2, 0, 0, 2, 0.0, 0.02), Passes("lookup", 3, 2, 5, 4, 6, 0.001, 0.032))

@@ -15,41 +15,13 @@ from typing import Any, Self
 from speclocal.decoding.costs import Calibration
 from speclocal.decoding.types import Round, SamplingParams
 from speclocal.errors import UsageError
-from speclocal.jobs.modes import MAX_DRAFT_TOKENS, Mode
+from speclocal.jobs.modes import Mode
 from speclocal.jobs.records import read_record
 
 FORMAT = 1
 """Raised when an older speclocal could not read what is written."""
 PLAIN = Mode.OFF.value
 """The name of the mode that all others are measured against."""
-
-
-@dataclass(frozen=True)
-class ComparedMode:
-    """Who drafts, and how long the drafts are where that is fixed."""
-
-    mode: Mode
-    num_draft_tokens: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.mode.value if self.num_draft_tokens is None else f"{self.mode.value}:{self.num_draft_tokens}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the mode of a name like `auto` or `lookup:10`. Raises UsageError where there is none such."""
-        name, _, length = text.strip().partition(":")
-        if name not in list(Mode):
-            raise UsageError(f"there is no mode `{text.strip()}`", f"choose from {', '.join(Mode)}")
-        if not length and ":" not in text:
-            return cls(Mode(name))
-        if name not in (Mode.LOOKUP, Mode.DRAFT):
-            raise UsageError(f"mode `{name}` has no fixed draft length", f"write `{name}`, or `lookup:10`, `draft:4`")
-        if not length.isdecimal() or not 1 <= int(length) <= MAX_DRAFT_TOKENS:
-            raise UsageError(
-                f"`{text.strip()}` asks for drafts of `{length}` tokens", f"give a number from 1 to {MAX_DRAFT_TOKENS}"
-            )
-        return cls(Mode(name), int(length))
 
 
 @dataclass(frozen=True)
@@ -89,7 +61,8 @@ class Conditions:
     """What was the same for every run.
 
     seed: that of the first repeat, each later one has the next number; None for new random numbers in every run, which
-    makes every text another one unless it is greedy. layout: in which the weights lay while tokens were written.
+    makes every text another one unless it is greedy. layout, reading_layout: of the weights, while tokens are written
+    and while prompts are read.
     """
 
     params: SamplingParams
@@ -103,6 +76,7 @@ class Conditions:
     gpu_layers: int | None
     kv_type: str
     layout: str
+    reading_layout: str
     flash_attention: str
 
     @property

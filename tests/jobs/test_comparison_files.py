@@ -10,8 +10,9 @@ import pytest
 from comparisons import comparison
 
 from speclocal.errors import UsageError
-from speclocal.jobs.comparison import ComparedMode, from_json, load, to_json
+from speclocal.jobs.comparison import from_json, load, to_json
 from speclocal.jobs.modes import Mode
+from speclocal.jobs.wanted import ComparedMode
 
 THREE = comparison({"chat-bread": {"off": [1.0, 1.1, 1.2], "lookup": [0.5, 0.6, 0.7]}}, draft=True)
 
