@@ -7,8 +7,10 @@ comes back the same.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,6 +56,10 @@ class ModelRecord:
     size_bytes: int
     sha256: str
     calibration: Calibration
+
+    def __post_init__(self) -> None:
+        if not all(0 < seconds < math.inf for seconds in self.calibration.seconds.values()):
+            raise ValueError("a pass that takes no time, or for ever")
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,10 @@ class Passes:
     draft_seconds: float
     verify_seconds: float
 
+    def __post_init__(self) -> None:
+        if not 0 < self.rounds <= self.emitted:
+            raise ValueError(f"{self.rounds} rounds with {self.emitted} tokens")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -133,8 +143,12 @@ class Run:
     accepted_at: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.decode_seconds > 0:
-            raise ValueError(f"a reply in {self.decode_seconds} seconds")
+        if not 0 < self.decode_seconds <= self.request_seconds < math.inf:
+            raise ValueError(f"a reply in {self.decode_seconds} of {self.request_seconds} seconds")
+        if not 0 < self.num_tokens == sum(each.emitted for each in self.passes):
+            raise ValueError(f"a reply of {self.num_tokens} tokens whose passes say otherwise")
+        if not all(kept <= judged for judged, kept in zip_longest(self.tested_at, self.accepted_at, fillvalue=0)):
+            raise ValueError("a reply that kept more tokens than were judged")
 
     @property
     def num_tokens(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,7 +152,7 @@ def test_time_for_showing_progress_is_not_decode_time(folder: Path, monkeypatch:
     with session(folder) as opened:
         comparing = Comparing(opened, Wanted(parse_modes("lookup"), TASKS[:1], max_tokens=12, repeats=1))
         away = 0.0
-        clock = __import__("time").perf_counter
+        clock = time.perf_counter
         monkeypatch.setattr("time.perf_counter", lambda: clock() + away)
         lefts = []
         for progress in comparing:

@@ -46,6 +46,16 @@ def damage(told: Any, what: str) -> Any:
             first["runs"][1]["decode_seconds"] = True
         case "no time":
             first["runs"][1]["decode_seconds"] = 0.0
+        case "tokens from nowhere":
+            first["runs"][1]["token_ids"].append(9)
+        case "acceptance above 1":
+            first["runs"][3]["accepted_at"] = [2, 2, 2]
+        case "no rounds":
+            first["runs"][3]["passes"][0]["rounds"] = 0
+        case "passes in no time":
+            first["target"]["calibration"]["seconds"]["1"] = 0
+        case "a curve without its first point":
+            del first["target"]["calibration"]["seconds"]["1"]
         case "a missing field":
             del first["machine"]["cpu"]
         case "a list for an object":
@@ -64,7 +74,15 @@ def damage(told: Any, what: str) -> Any:
     [
         ("a string for a number", "Comparison.runs[1].decode_seconds is 'fast', not float"),
         ("a boolean for a number", "Comparison.runs[1].decode_seconds is True, not float"),
-        ("no time", "a reply in 0.0 seconds"),
+        ("no time", "a reply in 0.0 of 1.6 seconds"),
+        ("tokens from nowhere", "a reply of 9 tokens whose passes say otherwise"),
+        ("acceptance above 1", "a reply that kept more tokens than were judged"),
+        ("no rounds", "0 rounds with 2 tokens"),
+        ("passes in no time", "a pass that takes no time, or for ever"),
+        (
+            "a curve without its first point",
+            "a calibration needs a pass over one token, and a depth at which widths were compared",
+        ),
         ("a missing field", "Comparison.machine has no cpu"),
         ("a list for an object", "Comparison.target is [], not dict"),
         ("an impossible temperature", "temperature is -1.0"),
