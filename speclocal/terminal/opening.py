@@ -13,7 +13,7 @@ from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply
 from speclocal.jobs.session import Session
 from speclocal.llama import log
-from speclocal.terminal.options import ModelOptions, ReplyOptions
+from speclocal.terminal.options import MachineOptions, ModelOptions, ReplyOptions
 from speclocal.terminal.render import View, reply_json
 
 
@@ -25,7 +25,7 @@ def chosen(options: ModelOptions) -> Choice:
 
 
 @contextmanager
-def opened(choice: Choice, options: ModelOptions, view: View) -> Iterator[Session]:
+def opened(choice: Choice, options: MachineOptions, view: View) -> Iterator[Session]:
     """Open models as the options say, fetched if they are not on this disk; the view shows what takes time."""
     placement = options.placement()
     log.show(options.verbose)

@@ -1,0 +1,135 @@
+"""What comparisons say in sentences: under which conditions, what to use and what not, and where texts fork.
+
+Knows measures and advice, not tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from speclocal.jobs.comparison import PLAIN, Comparison, ForkRecord
+from speclocal.jobs.forks import Cause
+from speclocal.jobs.measures import Advice, advice, measures, ratio
+from speclocal.jobs.ratios import Ratio, Standing
+from speclocal.terminal import words
+
+_WHY = {
+    Cause.ARITHMETIC.value: "plain passes of the same widths write the same: arithmetic, no fault of the rule",
+    Cause.BUG.value: "plain passes of the same widths write something else: this is a bug, please report it",
+}
+LEGEND = (
+    "95 %: interval of the speedup over paired runs. request: with the prompt. accepted: kept of those judged, used: "
+    "of those drafted. by place: acceptance at the 1st, 2nd, ... token of a draft. textbook, here: the speedup that "
+    "theory gives where a pass costs the same at any width, and by the costs of this machine. "
+    "time: \u2591 drafting, \u2588 target passes, \u00b7 the rest."
+)
+
+
+def head(comparison: Comparison) -> list[str]:
+    """Return what was compared, on what, and how."""
+    machine, conditions = comparison.machine, comparison.conditions
+    params = conditions.params
+    chosen = "greedy" if params.temperature == 0 else f"temperature {words.number(params.temperature)}"
+    seed = "" if conditions.seed is None else f", seed {conditions.seed}"
+    repeats = "once" if conditions.repeats == 1 else f"{conditions.repeats} times"
+    return [
+        f"{comparison.title}: {machine.cpu}, {conditions.threads} of {machine.hardware_threads} threads, "
+        f"{machine.system}, speclocal {comparison.versions.speclocal}, "
+        f"llama-cpp-python {comparison.versions.llama_cpp_python}, {comparison.started}",
+        f"{chosen}{seed}, replies of up to {conditions.max_tokens} tokens, every mode {repeats} in rotating order",
+        *([] if comparison.complete else ["INCOMPLETE: stopped before the end; what follows is what was measured"]),
+    ]
+
+
+def verdict(comparison: Comparison) -> list[str]:
+    """Return what to use and what not, task by task and over all."""
+    tasks = [task.name for task in comparison.tasks if comparison.runs_of(task.name, PLAIN)]
+    lines = [f"{task}: {_advised(comparison, advice(comparison, [task]), [task])}" for task in tasks]
+    if len(tasks) > 1:
+        lines.append(f"over all {len(tasks)} tasks: {_advised(comparison, advice(comparison, tasks), tasks)}")
+    if comparison.conditions.repeats == 1 and lines:
+        lines.append("every mode ran once: nothing tells a gain from noise; `--repeats 3` would")
+    return lines
+
+
+def texts(comparison: Comparison) -> list[str]:
+    """Return whether every mode wrote the text of plain decoding, and if not, where and why."""
+    if not comparison.conditions.texts_comparable:
+        return ["texts: sampled without a seed, so they differ by chance; `--seed` makes them comparable"]
+    compared = [each for each in measures(comparison) if each.mode != PLAIN and each.same_text is not None]
+    if not compared:
+        return []
+    if all(each.same_text for each in compared):
+        return ["texts: every mode wrote the very tokens of plain decoding"]
+    return [_forked(fork) for fork in comparison.forks]
+
+
+def differences(first: Comparison, second: Comparison) -> list[str]:
+    """Return in what the circumstances of two comparisons differ."""
+    pairs = {
+        "machine": (first.machine.cpu, second.machine.cpu),
+        "threads": (first.conditions.threads, second.conditions.threads),
+        "target": (first.target.sha256, second.target.sha256),
+        "draft model": (first.draft and first.draft.sha256, second.draft and second.draft.sha256),
+        "speclocal": (first.versions.speclocal, second.versions.speclocal),
+        "llama.cpp": (first.versions.llama_cpp, second.versions.llama_cpp),
+        "sampling": (first.conditions.params, second.conditions.params),
+        "seed": (first.conditions.seed, second.conditions.seed),
+        "reply length": (first.conditions.max_tokens, second.conditions.max_tokens),
+        "cache type": (first.conditions.kv_type, second.conditions.kv_type),
+        "layout": (first.conditions.layout, second.conditions.layout),
+    }
+    differing = [name for name, (one, two) in pairs.items() if one != two]
+    if not differing:
+        return ["both were measured under the same conditions"]
+    return [f"the two differ in: {', '.join(differing)}"]
+
+
+def speedup(found: Ratio) -> str:
+    """Return a speedup with what is known of its uncertainty: 1.32x (1.28 to 1.36)."""
+    if found.interval is None:
+        return f"{found.value:.2f}x, measured once"
+    low, high = found.interval
+    noise = ", within noise" if found.standing is Standing.WITHIN_NOISE else ""
+    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}{noise}"
+
+
+def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> str:
+    """Return an advice in words."""
+
+    def named(modes: Sequence[str]) -> str:
+        found = [(mode, ratio(comparison, mode, tasks=tasks)) for mode in modes]
+        return ", ".join(f"`{mode}` ({speedup(each)})" for mode, each in found if each)
+
+    if advised.best != PLAIN:
+        parts = [f"use {named([advised.best])}"]
+        if advised.equals:
+            parts.append(f"as good: {named(advised.equals)}")
+    elif advised.hopes:
+        parts = [f"perhaps {named(advised.hopes)}"]
+    else:
+        parts = ["plain decoding; nothing is surely faster"]
+    others = [
+        mode
+        for mode in comparison.modes
+        if mode not in (PLAIN, advised.best, *advised.equals, *advised.hopes, *advised.avoid)
+        and (found := ratio(comparison, mode, tasks=tasks))
+        and found.standing is Standing.WITHIN_NOISE
+    ]
+    if others and advised.best == PLAIN:
+        parts.append(f"no difference that can be told from noise: {named(others)}")
+    if advised.avoid:
+        parts.append(f"not {named(advised.avoid)}")
+    return "; ".join(parts)
+
+
+def _forked(fork: ForkRecord) -> str:
+    """Return where a text left plain decoding, and why."""
+    plain = f"`{fork.plain_text}`" if fork.plain_token is not None else "its end"
+    other = f"`{fork.other_text}`" if fork.other_token is not None else "its end"
+    line = f"texts: {fork.task}, `{fork.mode}` has {other} at token {fork.position + 1} and plain decoding {plain}"
+    if fork.gap is not None:
+        line += f"; the two largest logits there are {words.number(fork.gap)} apart"
+    if fork.moved is not None and fork.widths:
+        line += f", and the pass over {fork.widths[-1]} tokens moved logits by up to {words.number(fork.moved)}"
+    return f"{line}; {_WHY.get(fork.cause, 'not explained')}"
