@@ -234,7 +234,9 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        return f"{self.target.name} with {self.draft.name}" if self.draft else self.target.name
+        """The models by name, those that were given as a path by the name of the file."""
+        names = [Path(model.name).name for model in (self.target, self.draft) if model]
+        return " with ".join(names)
 
     def runs_of(self, task: str, mode: str) -> tuple[Run, ...]:
         """Return the runs of a task and mode, in the order of their repeats."""

@@ -21,9 +21,9 @@ from speclocal.terminal.fitted import Column, fitted, room_left
 from speclocal.terminal.tables import cell, new_table
 
 _BAR = (6, 30)  # columns of a bar at least and at most
-_PARTS = 10  # columns of the bar of times
+_PARTS = 8  # columns of the bar of times
 _STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"  # eighths of a row
-_POSITIONS = 8  # in a draft, that are shown
+_POSITIONS = 6  # in a draft, that are shown
 _STYLES = {Standing.ABOVE: "green", Standing.BELOW: "red"}
 _PROGRESS = 20
 
@@ -64,7 +64,7 @@ def live_board(comparison: Comparison, progress: Progress) -> RenderableType:
     done = round(_PROGRESS * progress.share)
     bar = "\u2588" * done + "\u2591" * (_PROGRESS - done)
     left = "" if progress.seconds_left is None else f", about {words.duration(progress.seconds_left)} left"
-    lines = [Text(f"{bar} {progress.share:.0%}{left}"), Text(words.visible(progress.doing), style="dim")]
+    lines = [Text(f"{progress.share:.0%}{left}  {bar}"), Text(words.visible(progress.doing), style="dim")]
     table = new_table(comparison.title, *comparison.modes)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -130,13 +130,12 @@ def _speed_table(comparison: Comparison, task: str, rows: Sequence[Measure], lon
 def _draft_table(rows: Sequence[Measure], room: int) -> Table:
     predicted = [row.predicted for row in rows]
     columns = [
-        Column("drafts of", [row.mode for row in rows], 9, right=False),
+        Column("mode", [row.mode for row in rows], 9, right=False),
         Column("accepted", [_share(row.acceptance_rate, row.tested) for row in rows], 8),
-        Column("by place", [_steps(row.acceptance_at) for row in rows], 3, right=False),
+        Column("places", [_steps(row.acceptance_at) for row in rows], 3, right=False),
         Column("used", [_share(row.draft_utilisation, row.drafted) for row in rows], 5),
         Column("per round", [words.number(row.tokens_per_round) for row in rows], 6),
-        Column("textbook", [f"{each.textbook:.2f}x" if each else "" for each in predicted], 4),
-        Column("here", [f"{each.measured:.2f}x" if each else "" for each in predicted], 7),
+        Column("theory", [f"{each.textbook:.2f}x {each.measured:.2f}x" if each else "" for each in predicted], 7),
         Column("time", [_parts(row) for row in rows], 2, right=False),
     ]
     return fitted(columns, room)
@@ -144,7 +143,7 @@ def _draft_table(rows: Sequence[Measure], room: int) -> Table:
 
 def _bars(speedups: Sequence[Ratio | None], longest: float, room: int) -> list[Column]:
     """Return a column of bars with a mark at 1x, or none where there is no room for it."""
-    length = min(_BAR[1], room - 1)
+    length = min(_BAR[1], room)
     if length < _BAR[0]:
         return []
     mark = min(length - 1, round(length / longest))

@@ -18,9 +18,9 @@ _WHY = {
     Cause.BUG.value: "plain passes of the same widths write something else: this is a bug, please report it",
 }
 LEGEND = (
-    "95 %: interval of the speedup over paired runs. request: with the prompt. accepted: kept of those judged, used: "
-    "of those drafted. by place: acceptance at the 1st, 2nd, ... token of a draft. textbook, here: the speedup that "
-    "theory gives where a pass costs the same at any width, and by the costs of this machine. "
+    "95 %: interval of the speedup, by paired runs. request: speedup with the prompt. accepted: kept of those judged, "
+    "at the 1st, 2nd, ... place of a draft under places. used: kept of those drafted. theory: the speedup where a pass "
+    "costs the same at any width, then by the costs of this machine. "
     "time: \u2591 drafting, \u2588 target passes, \u00b7 the rest."
 )
 
@@ -85,42 +85,35 @@ def differences(first: Comparison, second: Comparison) -> list[str]:
     return [f"the two differ in: {', '.join(differing)}"]
 
 
-def speedup(found: Ratio) -> str:
-    """Return a speedup with what is known of its uncertainty: 1.32x (1.28 to 1.36)."""
-    if found.interval is None:
-        return f"{found.value:.2f}x, measured once"
-    low, high = found.interval
-    noise = ", within noise" if found.standing is Standing.WITHIN_NOISE else ""
-    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}{noise}"
-
-
 def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> str:
     """Return an advice in words."""
+    ratios = {mode: found for mode in comparison.modes if (found := ratio(comparison, mode, tasks=tasks))}
 
     def named(modes: Sequence[str]) -> str:
-        found = [(mode, ratio(comparison, mode, tasks=tasks)) for mode in modes]
-        return ", ".join(f"`{mode}` ({speedup(each)})" for mode, each in found if each)
+        return ", ".join(f"`{mode}` ({_speedup(ratios[mode])})" for mode in modes)
 
     if advised.best != PLAIN:
         parts = [f"use {named([advised.best])}"]
         if advised.equals:
-            parts.append(f"as good: {named(advised.equals)}")
+            parts.append(f"as good, within noise: {named(advised.equals)}")
     elif advised.hopes:
         parts = [f"perhaps {named(advised.hopes)}"]
     else:
-        parts = ["plain decoding; nothing is surely faster"]
-    others = [
-        mode
-        for mode in comparison.modes
-        if mode not in (PLAIN, advised.best, *advised.equals, *advised.hopes, *advised.avoid)
-        and (found := ratio(comparison, mode, tasks=tasks))
-        and found.standing is Standing.WITHIN_NOISE
-    ]
-    if others and advised.best == PLAIN:
-        parts.append(f"no difference that can be told from noise: {named(others)}")
+        doubtful = [m for m in ratios if m != PLAIN and ratios[m].standing is Standing.WITHIN_NOISE]
+        parts = ["use `off`: nothing is surely faster"]
+        if doubtful:
+            parts.append(f"within noise of it: {named(doubtful)}")
     if advised.avoid:
         parts.append(f"not {named(advised.avoid)}")
     return "; ".join(parts)
+
+
+def _speedup(found: Ratio) -> str:
+    """Return a speedup with its interval: 1.32x, 1.28 to 1.36."""
+    if found.interval is None:
+        return f"{found.value:.2f}x"
+    low, high = found.interval
+    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}"
 
 
 def _forked(fork: ForkRecord) -> str:

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from speclocal.terminal.tables import cell, new_table
 
+_GAP = 2  # columns of the terminal between two of a table
+
 
 @dataclass(frozen=True)
 class Column:
@@ -32,7 +34,7 @@ class Column:
 def fitted(columns: Sequence[Column], room: int, title: str = "") -> Table:
     """Return a table of the columns that fit `room`; the most important one is never left out."""
     kept = list(columns)
-    while sum(column.width + 1 for column in kept) > room and len(kept) > 1:
+    while room_left(kept, room) < -_GAP and len(kept) > 1:
         kept.remove(min(kept, key=lambda column: column.importance))
     table = new_table(*(column.name for column in kept), title=title)
     for shown, column in zip(table.columns, kept, strict=True):
@@ -44,4 +46,4 @@ def fitted(columns: Sequence[Column], room: int, title: str = "") -> Table:
 
 def room_left(columns: Sequence[Column], room: int) -> int:
     """Return how wide one more column could be."""
-    return room - sum(column.width + 1 for column in columns)
+    return room - sum(column.width + _GAP for column in columns)

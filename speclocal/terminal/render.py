@@ -9,7 +9,8 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
 from types import TracebackType
@@ -142,6 +143,12 @@ class View:
         """Print text that was asked for."""
         self._clear()
         self._out(words.visible(text) if self._on_terminal else text)
+
+    def sentences(self, lines: Sequence[str]) -> None:
+        """Print sentences that were asked for, each on lines of its own; on a terminal they break between words."""
+        for line in lines:
+            wrapped = textwrap.wrap(line, self.columns, subsequent_indent="  ") if self._on_terminal else [line]
+            self.text("\n".join(wrapped) + "\n")
 
     @property
     def columns(self) -> int:

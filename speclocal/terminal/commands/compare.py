@@ -99,20 +99,19 @@ class Results:
 
         view, room = self._view, self._view.columns
         for number, comparison in enumerate(comparisons):
-            view.text("\n" * bool(number) + _lines(say.head(comparison)) + "\n")
+            view.text("\n" * bool(number))
+            view.sentences([*say.head(comparison), ""])
             if not side_by_side:
                 view.tables(*tables.task_tables(comparison, room))
-                view.text("\n")
+                view.sentences(["", *([] if number else [say.LEGEND, ""])])
             if over_all := tables.overall_table(comparison, room):
                 view.tables(over_all)
                 view.text("\n")
-            view.text(_lines([*say.verdict(comparison), *say.texts(comparison)]))
+            view.sentences([*say.verdict(comparison), *say.texts(comparison)])
         if side_by_side:
             first, second = comparisons[0], comparisons[-1]
-            view.text("\n" + _lines(say.differences(first, second)) + "\n")
+            view.sentences(["", *say.differences(first, second), ""])
             view.tables(*tables.side_by_side(first, second, room))
-        else:
-            view.note(say.LEGEND)
 
 
 def _choices(options: CompareOptions) -> "list[Choice]":
@@ -181,7 +180,3 @@ def _summary_of(name: str, view: "View") -> "Task":
     for note in document.notes:
         view.note(note)
     return Task(name, "summary", with_text(document.text, Request().about_text()))
-
-
-def _lines(lines: "Sequence[str]") -> str:
-    return "".join(f"{line}\n" for line in lines)
