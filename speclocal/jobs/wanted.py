@@ -91,6 +91,11 @@ class Wanted:
     may_skip_tasks: bool = False
     warm_up_tokens: int = 8
 
+    def __post_init__(self) -> None:
+        names = [task.name for task in self.tasks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageError(f"two tasks are called `{twice[0]}`", "give the file another name")
+
     def settings(self, mode: ComparedMode, repeat: int) -> ReplySettings:
         """Return those of one run."""
         return ReplySettings(

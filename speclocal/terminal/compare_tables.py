@@ -96,7 +96,7 @@ def side_by_side(first: Comparison, second: Comparison, room: int) -> list[Table
             Column("second", [words.number(two.tokens_per_second.median) for _, _, two in rows], 5),
             Column("first speedup", [_speedup(one.speedup) for _, one, _ in rows], 7),
             Column("second speedup", [_speedup(two.speedup) for _, _, two in rows], 7),
-            Column("change", [_change(one.speedup, two.speedup) for _, one, two in rows], 8, right=False),
+            Column("change", [change(one.speedup, two.speedup) for _, one, two in rows], 8, right=False),
         ]
         tables.append(fitted(columns, room, f"{task.name} ({task.kind}): tokens/s and speedups of both"))
     return tables
@@ -121,7 +121,7 @@ def _speed_table(comparison: Comparison, task: str, rows: Sequence[Measure], lon
         Column("speedup", [_speedup(row.speedup) for row in rows], 8),
         Column("95 %", ["" if row.speedup is None else interval(row.speedup) for row in rows], 7),
         Column("request", [f"{row.request_speedup.value:.2f}x" if row.request_speedup else "" for row in rows], 4),
-        Column("same text", [_same(row) for row in rows], 6, right=False),
+        Column("same text", [same_text(row) for row in rows], 6, right=False),
     ]
     columns += _bars([row.speedup for row in rows], longest, room_left(columns, room))
     return fitted(columns, room, f"{task} ({record.kind}): {read}")
@@ -169,16 +169,17 @@ def _live_cell(measure: Measure | None) -> Text:
     return _speedup(measure.speedup)
 
 
-def _change(first: Ratio | None, second: Ratio | None) -> str:
+def change(first: Ratio | None, second: Ratio | None) -> str:
     """Return how the second speedup differs from the first, and whether that is more than noise."""
     if first is None or second is None:
         return ""
-    change = second.over(first)
-    said = {Standing.WITHIN_NOISE: "within noise", Standing.UNSURE: "measured once"}.get(change.standing, "differs")
-    return f"{change.value:.2f}x, {said}"
+    found = second.over(first)
+    said = {Standing.WITHIN_NOISE: "within noise", Standing.UNSURE: "measured once"}.get(found.standing, "differs")
+    return f"{found.value:.2f}x, {said}"
 
 
-def _same(measure: Measure) -> str:
+def same_text(measure: Measure) -> str:
+    """Return whether the texts are those of plain decoding, and if not, from which token on."""
     if measure.mode == PLAIN or measure.same_text is None:
         return ""
     if measure.same_text:

@@ -17,6 +17,11 @@ _WHY = {
     Cause.ARITHMETIC.value: "plain passes of the same widths write the same: arithmetic, no fault of the rule",
     Cause.BUG.value: "plain passes of the same widths write something else: this is a bug, please report it",
 }
+_FEW = {
+    1: "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
+    2: "every mode ran twice: intervals are wide; more `--repeats` make them narrow",
+}
+"""What is said of few repeats."""
 LEGEND = (
     "95 %: interval of the speedup, by paired runs. request: speedup with the prompt. accepted: kept of those judged, "
     "at the 1st, 2nd, ... place of a draft under places. used: kept of those drafted. theory: the speedup where a pass "
@@ -47,8 +52,8 @@ def verdict(comparison: Comparison) -> list[str]:
     lines = [f"{task}: {_advised(comparison, advice(comparison, [task]), [task])}" for task in tasks]
     if len(tasks) > 1:
         lines.append(f"over all {len(tasks)} tasks: {_advised(comparison, advice(comparison, tasks), tasks)}")
-    if comparison.conditions.repeats == 1 and lines:
-        lines.append("every mode ran once: nothing tells a gain from noise; `--repeats 3` would")
+    if lines and comparison.conditions.repeats in _FEW:
+        lines.append(_FEW[comparison.conditions.repeats])
     return lines
 
 
@@ -61,7 +66,8 @@ def texts(comparison: Comparison) -> list[str]:
         return []
     if all(each.same_text for each in compared):
         return ["texts: every mode wrote the very tokens of plain decoding"]
-    return [_forked(fork) for fork in comparison.forks]
+    greedy = comparison.conditions.params.temperature == 0
+    return [_forked(fork, greedy=greedy) for fork in comparison.forks]
 
 
 def differences(first: Comparison, second: Comparison) -> list[str]:
@@ -116,13 +122,18 @@ def _speedup(found: Ratio) -> str:
     return f"{found.value:.2f}x, {low:.2f} to {high:.2f}"
 
 
-def _forked(fork: ForkRecord) -> str:
-    """Return where a text left plain decoding, and why."""
-    plain = f"`{fork.plain_text}`" if fork.plain_token is not None else "its end"
-    other = f"`{fork.other_text}`" if fork.other_token is not None else "its end"
-    line = f"texts: {fork.task}, `{fork.mode}` has {other} at token {fork.position + 1} and plain decoding {plain}"
-    if fork.gap is not None:
-        line += f"; the two largest logits there are {words.number(fork.gap)} apart"
+def _forked(fork: ForkRecord, *, greedy: bool) -> str:
+    """Return where a text left plain decoding, and why. greedy: the two largest logits decide between the tokens."""
+    plain, other = _token(fork.plain_token, fork.plain_text), _token(fork.other_token, fork.other_text)
+    told = [f"texts: {fork.task}, `{fork.mode}` has {other} at token {fork.position + 1}, plain decoding {plain}"]
+    if fork.gap is not None and greedy:
+        told.append(f"the two largest logits there are {words.number(fork.gap)} apart")
     if fork.moved is not None and fork.widths:
-        line += f", and the pass over {fork.widths[-1]} tokens moved logits by up to {words.number(fork.moved)}"
-    return f"{line}; {_WHY.get(fork.cause, 'not explained')}"
+        told.append(f"the pass over {fork.widths[-1]} tokens moved logits by up to {words.number(fork.moved)}")
+    return "; ".join([*told, _WHY.get(fork.cause, "not explained")])
+
+
+def _token(token: int | None, text: str) -> str:
+    """Return a token between backticks, on one line; None is the end of a text."""
+    shown = text.replace("\n", "\\n").replace("\t", "\\t")
+    return "its end" if token is None else f"`{shown}`"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,8 @@ def test_a_comparison_is_tables_and_a_verdict_on_stdout(compare: Run, models: Mo
     assert lines[1] == "greedy, replies of up to 8 tokens, every mode 2 times in rotating order"
     assert [line.split()[0] for line in lines[5:9]] == ["off", "lookup:3", "draft", "auto"]
     assert lines[-1] == "texts: every mode wrote the very tokens of plain decoding"
-    assert lines[-2].startswith("prompt: ")
+    assert lines[-2].startswith("every mode ran twice: ")
+    assert lines[-3].startswith("prompt: ")
     assert any(line.startswith("95 %: ") for line in lines)
 
 
@@ -165,6 +168,8 @@ def test_what_was_measured_before_an_error_is_shown(compare: Run, models: Models
         (("--modes", "auto:4"), "error: mode `auto` has no fixed draft length\n"),
         (("--modes", "lookup:0"), "error: `lookup:0` asks for drafts of `0` tokens\n"),
         (("--tasks", "poem"), "error: there is no task `poem`\n\nhint: choose from chat-bread (chat), "),
+        ((" ",), "error: the prompt is empty\n"),
+        (("hello", "--file", "prompt"), "error: two tasks are called `prompt`\n"),
         (("-n", "0"), "error: invalid value for `--max-tokens` / `-n`: Input should be greater than or equal to 1\n"),
         (("--repeats", "0"), "error: invalid value for `--repeats`: Input should be greater than or equal to 1\n"),
         (("--json", "--csv", "-"), "error: `--json` and `--csv -` both print to stdout\n"),
@@ -175,7 +180,10 @@ def test_what_was_measured_before_an_error_is_shown(compare: Run, models: Models
         (("-m", "no-such-model"), "error: "),
     ],
 )
-def test_wrong_commands_are_refused_before_anything_runs(compare: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_commands_are_refused_before_anything_runs(
+    compare: Run, models: Models, arguments: tuple[str, ...], said: str
+) -> None:
+    (models.folder / "prompt").write_text("a file with an unlucky name")
     ran = compare(*arguments)
     assert ran.code in (1, 2)
     assert ran.out == ""
@@ -206,6 +214,28 @@ def test_the_table_fills_in_while_it_runs(models: Models, environment: dict[str,
     assert sum(line.startswith("mode ") for line in terminal.lines) >= 1
     assert terminal.whole
     assert not terminal.screen.cursor.hidden
+
+
+def test_ctrl_c_prints_a_whole_json_object(models: Models, environment: dict[str, str]) -> None:
+    """What was measured is in it, and that it is not complete; a replay says so too."""
+    program = (
+        "import signal\n"
+        "from speclocal.jobs.compare import Comparing\n"
+        "progress = Comparing._progress\n"
+        "def interrupted(self, doing):\n"
+        "    if len(self.so_far.runs) == 4: signal.raise_signal(signal.SIGINT)\n"
+        "    return progress(self, doing)\n"
+        "Comparing._progress = interrupted\n"
+        "from speclocal.terminal.cli import main\n"
+        "main()"
+    )
+    arguments = command(models, "-n", "8", "--json")[len(COMMAND) :]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+    (comparison,) = from_json(json.loads(done.stdout))
+    assert (len(comparison.runs), comparison.complete) == (4, False)
 
 
 def test_ctrl_c_shows_what_was_measured(models: Models, environment: dict[str, str]) -> None:

@@ -122,6 +122,11 @@ def test_the_verdict_names_what_to_use_and_what_not() -> None:
     ]
 
 
+def test_two_runs_each_are_said_to_be_few() -> None:
+    twice = comparison({"a": {"off": [1.0, 1.0], "lookup": [0.5, 0.5]}})
+    assert say.verdict(twice)[-1] == "every mode ran twice: intervals are wide; more `--repeats` make them narrow"
+
+
 def test_one_run_each_is_no_verdict() -> None:
     once = comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}})
     assert say.verdict(once) == [
@@ -135,9 +140,15 @@ def test_texts_are_told_to_be_the_same_or_where_they_fork() -> None:
     last = TWO_TASKS.runs[3]
     runs = tuple(replace(run, token_ids=(5, 6, 7, 9, 5, 6, 7, 8)) if run is last else run for run in TWO_TASKS.runs)
     assert say.texts(replace(TWO_TASKS, runs=runs)) == [
-        "texts: chat-bread, `lookup` has ` b` at token 4 and plain decoding ` a`; the two largest logits there are "
-        "0.0100 apart, and the pass over 4 tokens moved logits by up to 0.0200; plain passes of the same widths write "
+        "texts: chat-bread, `lookup` has ` b` at token 4, plain decoding ` a`; the two largest logits there are "
+        "0.0100 apart; the pass over 4 tokens moved logits by up to 0.0200; plain passes of the same widths write "
         "the same: arithmetic, no fault of the rule"
+    ]
+    (fork,) = TWO_TASKS.forks
+    ended = replace(fork, plain_token=None, plain_text="", other_text="\n\x1b", gap=None, moved=None, cause="bug")
+    assert say.texts(replace(TWO_TASKS, runs=runs, forks=(ended,))) == [
+        "texts: chat-bread, `lookup` has `\\n\x1b` at token 4, plain decoding its end; plain passes of the same widths "
+        "write something else: this is a bug, please report it"
     ]
     assert "no, from 4" in shown(*tables.task_tables(replace(TWO_TASKS, runs=runs), 80))
     warm = replace(TWO_TASKS, conditions=replace(TWO_TASKS.conditions, params=SamplingParams(0.8)))

@@ -153,7 +153,9 @@ def _wanted(
     from speclocal.jobs.tasks import Task, built_in_tasks
     from speclocal.jobs.wanted import Wanted, parse_modes, parse_tasks
 
-    asked = [Task("prompt", "prompt", prompt)] if prompt.strip() else []
+    if prompt and not prompt.strip():
+        raise UsageError("the prompt is empty", "give some text, or leave it out for the built-in tasks")
+    asked = [Task("prompt", "prompt", prompt)] if prompt else []
     asked += [_summary_of(name, view) for name in dict.fromkeys(files)]
     asked += parse_tasks(tasks) if tasks else []
     return Wanted(
