@@ -87,13 +87,14 @@ class Overall:
 class Advice:
     """What to use for a task, or over all: the fastest mode, those that cannot be told from it, and what slows down.
 
-    best is plain decoding where nothing is known to be faster. hopes: what was faster, but not surely.
+    best is plain decoding where nothing is surely faster. hopes, doubts: what was faster or slower, measured once.
     """
 
     best: str
     speedup: Ratio | None
     equals: tuple[str, ...]
     hopes: tuple[str, ...]
+    doubts: tuple[str, ...]
     avoid: tuple[str, ...]
 
 
@@ -131,11 +132,13 @@ def advice(comparison: Comparison, tasks: Sequence[str] | None = None) -> Advice
         found = ratio(comparison, mode, best, tasks)
         return found is not None and found.standing is not Standing.BELOW
 
+    once = [mode for mode, found in speedups.items() if found.standing is Standing.UNSURE]
     return Advice(
         best,
         speedups.get(best),
         equals=tuple(mode for mode in faster if mode != best and as_fast(mode)),
-        hopes=tuple(m for m, found in speedups.items() if found.standing is Standing.UNSURE and found.value > 1),
+        hopes=tuple(mode for mode in once if speedups[mode].value > 1),
+        doubts=tuple(mode for mode in once if speedups[mode].value <= 1),
         avoid=tuple(mode for mode, found in speedups.items() if found.standing is Standing.BELOW),
     )
 

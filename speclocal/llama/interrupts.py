@@ -15,9 +15,10 @@ _HELD = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if ha
 
 
 @contextmanager
-def held() -> Iterator[Sequence[int]]:
+def held(*also: int) -> Iterator[Sequence[int]]:
     """Hold back what would interrupt the calls inside, and let it happen after them.
 
+    also: signals beside those that end a process.
     Yields the signals that have arrived so far, for calls that can be asked to stop. Only handlers in Python are
     held back; other threads than the main one are never interrupted.
     """
@@ -25,7 +26,7 @@ def held() -> Iterator[Sequence[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield arrived
         return
-    handlers = {number: handler for number in _HELD if callable(handler := signal.getsignal(number))}
+    handlers = {number: handler for number in (*_HELD, *also) if callable(handler := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, lambda number, _frame: arrived.append(number))
     try:

@@ -5,6 +5,7 @@ Knows how often and where, not what is drawn. For text that grows there is live.
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -12,11 +13,14 @@ from collections.abc import Callable
 from rich.console import RenderableType
 from rich.live import Live
 
+from speclocal.llama import interrupts
 from speclocal.terminal import streams
 from speclocal.terminal.console import console
 from speclocal.terminal.live import obeys_escape_codes
 
 _INTERVAL = 0.25  # seconds between two drawings
+_STOPS = [getattr(signal, name) for name in ("SIGTSTP",) if hasattr(signal, name)]
+"""Ctrl-Z: its handler takes the rows away, which it cannot while they are drawn."""
 
 
 class Board:
@@ -32,30 +36,35 @@ class Board:
         if not self.enabled or time.monotonic() - self._drawn_at < _INTERVAL:
             return
         try:
-            if self._live is None:
-                paper = console(stderr=True)
-                paper.soft_wrap = False  # a row that the terminal wraps would not be found again
-                self._live = Live(
-                    console=paper,
-                    auto_refresh=False,
-                    transient=True,
-                    redirect_stdout=False,
-                    redirect_stderr=False,
-                    vertical_overflow="crop",
-                )
-                self._live.start()
-            self._live.update(draw(), refresh=True)
+            with interrupts.held(*_STOPS):
+                self._draw(draw())
         except OSError:  # the terminal is gone; the result may go elsewhere
             self.enabled, self._live = False, None
             streams.drop(sys.stderr)
         self._drawn_at = time.monotonic()
+
+    def _draw(self, rows: RenderableType) -> None:
+        if self._live is None:
+            paper = console(stderr=True)
+            paper.soft_wrap = False  # a row that the terminal wraps would not be found again
+            self._live = Live(
+                console=paper,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+        self._live.update(rows, refresh=True)
 
     def clear(self) -> None:
         """Take the rows away. Safe to call twice."""
         live, self._live = self._live, None
         if live is not None:
             try:
-                live.stop()
+                with interrupts.held(*_STOPS):
+                    live.stop()
             except OSError:
                 self.enabled = False
                 streams.drop(sys.stderr)

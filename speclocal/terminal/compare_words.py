@@ -102,8 +102,10 @@ def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> s
         parts = [f"use {named([advised.best])}"]
         if advised.equals:
             parts.append(f"as good, within noise: {named(advised.equals)}")
-    elif advised.hopes:
-        parts = [f"perhaps {named(advised.hopes)}"]
+    elif advised.hopes or advised.doubts:
+        parts = [f"perhaps {named(advised.hopes)}" if advised.hopes else "use `off`"]
+        if advised.doubts:
+            parts.append(f"slower: {named(advised.doubts)}")
     else:
         doubtful = [m for m in ratios if m != PLAIN and ratios[m].standing is Standing.WITHIN_NOISE]
         parts = ["use `off`: nothing is surely faster"]

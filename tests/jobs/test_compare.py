@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
 
@@ -15,9 +16,14 @@ from speclocal.errors import ContextError, UsageError
 from speclocal.jobs.compare import Comparing, rotated
 from speclocal.jobs.comparison import Comparison, from_json, to_json
 from speclocal.jobs.session import ModelFile, Session
+from speclocal.jobs.starts import Start
 from speclocal.jobs.tasks import Task, built_in_tasks
 from speclocal.jobs.wanted import Wanted, parse_modes, parse_tasks
+from speclocal.llama.formats import Layout
+from speclocal.llama.layouts import TwoLayouts
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
+from speclocal.llama.weights import Weights
 
 ONE_THREAD = Placement(threads=1)
 TASKS = (
@@ -215,6 +221,24 @@ def test_a_sliding_window_is_rolled_back_and_not_restored(folder: Path) -> None:
         found = compared(opened, Wanted(parse_modes("lookup,auto"), TASKS, max_tokens=48, repeats=2))
     for task in found.tasks:
         assert len({run.token_ids for run in found.runs if run.task == task.name}) == 1
+
+
+def test_a_prompt_that_was_read_in_another_layout_is_restored(folder: Path) -> None:
+    """Whatever is written after the prompt, the next run finds the prompt, and computes the same."""
+    weights = [Weights(folder / "target.gguf", ONE_THREAD.in_layout(layout), "target") for layout in Layout]
+    model = TwoLayouts(*(LlamaModel(each, 512) for each in weights))
+    tokens = [5 + i % 40 for i in range(200)]
+    start = Start(model, tokens)
+    assert list(start.process())[-1] == 200
+    replies = []
+    for token in (7, 9):
+        start.restore()
+        assert list(model.cached) == tokens
+        replies.append(model.forward([5], 1).copy())
+        model.forward([token] * 3, 3)
+    assert np.array_equal(*replies)
+    for owner in (model, *weights):
+        owner.close()
 
 
 def test_a_wrong_rule_is_recorded_as_a_fork_that_is_a_bug(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

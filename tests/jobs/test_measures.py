@@ -129,7 +129,7 @@ def test_within_noise_is_no_reason_to_leave_plain_decoding() -> None:
 
 def test_one_run_each_gives_hope_and_no_advice() -> None:
     told = advice(comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}}))
-    assert (told.best, told.hopes, told.avoid) == ("off", ("lookup",), ())
+    assert (told.best, told.hopes, told.doubts, told.avoid) == ("off", ("lookup",), ("draft",), ())
 
 
 def test_the_text_is_the_same_only_if_every_reply_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -250,3 +251,20 @@ def test_ctrl_c_shows_what_was_measured(models: Models, environment: dict[str, s
     assert "Traceback" not in terminal.text
     assert terminal.whole
     assert not terminal.screen.cursor.hidden
+
+
+def test_a_stopped_process_leaves_the_terminal_as_it_was(models: Models, environment: dict[str, str]) -> None:
+    """Ctrl-Z takes the table away and shows the cursor; after `fg` the table is there again."""
+
+    def drawn() -> bool:
+        return any(re.match(r"\d+%, about .* left", row) for row in terminal.rows)
+
+    with Terminal(command(models, "-n", "400", "--repeats", "500"), env=environment) as terminal:
+        terminal.wait_for(drawn)
+        terminal.press("z")
+        terminal.wait_for(lambda: not drawn() and not terminal.screen.cursor.hidden)
+        terminal.kill(signal.SIGCONT)
+        terminal.wait_for(drawn)
+        terminal.press("c")
+        assert terminal.end() == 130
+    assert terminal.whole

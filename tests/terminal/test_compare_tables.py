@@ -130,9 +130,14 @@ def test_two_runs_each_are_said_to_be_few() -> None:
 def test_one_run_each_is_no_verdict() -> None:
     once = comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}})
     assert say.verdict(once) == [
-        "a: perhaps `lookup` (2.00x)",
+        "a: perhaps `lookup` (2.00x); slower: `draft` (0.50x)",
         "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
     ]
+
+
+def test_once_slower_is_a_reason_to_stay_plain() -> None:
+    once = comparison({"a": {"off": [1.0], "draft": [2.0]}})
+    assert say.verdict(once)[0] == "a: use `off`; slower: `draft` (0.50x)"
 
 
 def test_texts_are_told_to_be_the_same_or_where_they_fork() -> None:

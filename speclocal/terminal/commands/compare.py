@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,7 +142,7 @@ def _measure(
             view.note(note)
         try:
             for progress in comparing:
-                view.board(lambda progress=progress: live_board(comparing.so_far, progress))  # type: ignore[misc]
+                view.board(partial(live_board, comparing.so_far, progress))
         finally:
             found.append(comparing.so_far)
 
