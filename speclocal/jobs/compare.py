@@ -8,7 +8,7 @@ Fair by construction:
   the mode is to draft with it. So decode seconds hold no prompt processing; request_seconds add what the mode needs.
 - Before the first run that counts, every mode writes a few tokens that do not.
 - Runs are interleaved: all modes once, then all again, beginning with another one every time, so that a machine that
-  becomes slower does so for all of them, and a mode follows others as often as it leads.
+  becomes slower does so for all of them.
 - Mode `auto` begins every run as in a first reply: with the measured costs, with nothing learned from earlier runs, and
   with a draft model that has read nothing. To keep it over the runs would let it learn the very text it is timed on.
   What the draft model then reads is part of auto's decision, and so of its decode time.

@@ -135,6 +135,9 @@ def test_a_file_is_summarized_and_tasks_are_chosen(compare: Run, models: Models,
     ]
     assert told["tasks"][1]["text"].startswith("The ferry runs at nine.")
     assert "Summarize the text above" in told["tasks"][1]["text"]
+    assert told["conditions"]["params"]["repeat_penalty"] == 1.0
+    alone = compare("--file", str(file), *options).json["comparisons"][0]
+    assert alone["conditions"]["params"]["repeat_penalty"] == 1.1
 
 
 def test_built_in_tasks_that_do_not_fit_are_left_out(compare: Run) -> None:

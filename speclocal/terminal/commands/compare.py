@@ -151,6 +151,7 @@ def _wanted(
     prompt: str, files: "Sequence[str]", tasks: str, repeats: int, options: CompareOptions, view: "View"
 ) -> "Wanted":
     """Return what is compared; without a prompt, a file or tasks all tasks that are built in."""
+    from speclocal.jobs.requests import USUAL_REPEAT_PENALTY
     from speclocal.jobs.tasks import Task, built_in_tasks
     from speclocal.jobs.wanted import Wanted, parse_modes, parse_tasks
 
@@ -159,10 +160,11 @@ def _wanted(
     asked = [Task("prompt", "prompt", prompt)] if prompt else []
     asked += [_summary_of(name, view) for name in dict.fromkeys(files)]
     asked += parse_tasks(tasks) if tasks else []
+    only_files = bool(files) and not prompt and not tasks  # summaries and nothing else, as `summarize` makes them
     return Wanted(
         modes=parse_modes(options.modes or _ALL_MODES),
         tasks=tuple(asked) or built_in_tasks(),
-        params=options.params(),
+        params=options.params(USUAL_REPEAT_PENALTY) if only_files else options.params(),
         max_tokens=options.max_tokens,
         repeats=repeats,
         seed=options.seed,
