@@ -15,6 +15,9 @@ from speclocal.decoding.types import SamplingParams
 from speclocal.errors import ContextError, UsageError
 from speclocal.jobs.compare import Comparing, rotated
 from speclocal.jobs.comparison import Comparison, from_json, to_json
+from speclocal.jobs.drafting import Planners
+from speclocal.jobs.modes import Mode
+from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.jobs.starts import Start
 from speclocal.jobs.tasks import Task, built_in_tasks
@@ -105,6 +108,41 @@ def test_every_run_begins_in_the_same_state(four: Comparison) -> None:
             }
             assert len(shapes) == 1
     assert four.forks == ()
+
+
+def test_caches_hold_the_prompt_and_planners_nothing_when_a_run_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Warm-ups included: the target has the prompt but its last token, so has the draft model where it alone drafts."""
+    begun = []
+    reply = Session.reply
+
+    def watched(self: Session, prompt: list[int], settings: ReplySettings, *, afresh: bool = False) -> Reply:
+        assert self.target is not None
+        assert self.draft is not None
+        begun.append((settings.mode, prompt, list(self.target.cached), list(self.draft.cached), afresh))
+        return reply(self, prompt, settings, afresh=afresh)
+
+    monkeypatch.setattr(Session, "reply", watched)
+    with session(folder) as opened:
+        compared(opened, Wanted(parse_modes("off,lookup,draft,auto"), TASKS, max_tokens=12, repeats=2))
+    assert len(begun) == 2 * 4 * 3
+    for mode, prompt, in_target, in_draft, afresh in begun:
+        assert in_target == prompt[:-1]
+        assert in_draft == (prompt[:-1] if mode is Mode.DRAFT else [])
+        assert afresh
+
+
+def test_a_planner_that_begins_afresh_is_another_one(folder: Path) -> None:
+    """Mode `auto` keeps its planner over replies, unless it shall begin as in a first one."""
+    with session(folder) as opened:
+        opened.open_context(64, ReplySettings())
+        assert opened.target is not None
+        planners = Planners(opened.target, opened.draft, lambda name, share: None, [])
+        kept = planners.planner(ReplySettings())
+        assert planners.planner(ReplySettings()) is kept
+        assert planners.planner(ReplySettings(), afresh=True) is not kept
+        assert planners.planner(ReplySettings()) is kept
 
 
 def test_what_a_run_records_adds_up(four: Comparison) -> None:
