@@ -4,7 +4,10 @@ Needs a llama-cpp-python that is built with RPC (see the README). Starts two wor
 prompt in every mode, greedy and with a seed, alone and spread over both; then ends a worker in the middle of a reply.
 Exits with 1 when ids differ, or when the loss is anything but an error that the session survives.
 
-    python benchmarks/two_workers.py [MODEL] [--tokens N] [--threads N]
+    python benchmarks/two_workers.py [MODEL] [--tokens N] [--threads N] [--layout file|repacked]
+
+--layout: of the weights on this machine alone. A worker has them as in the file; repacked weights are summed in another
+order for some quantizations, so that ids can differ at near-ties.
 """
 
 from __future__ import annotations
@@ -71,21 +74,23 @@ def finished(reply: Reply) -> Reply:
     return reply
 
 
-def opened(model: str, placement: Placement, settings: ReplySettings) -> tuple[Session, list[int]]:
+def opened(
+    model: str, placement: Placement, settings: ReplySettings, layout: Layout = Layout.FILE
+) -> tuple[Session, list[int]]:
     """Return a session that drafts with the target itself, and the prompt's tokens."""
     choice = choose_models(model, "", Mode.AUTO)
     choice = replace(choice, draft=choice.target)
-    session = open_session(choice, placement, layout=Layout.FILE)  # as a worker has the weights
+    session = open_session(choice, placement, layout=layout)
     tokens = prompt_tokens(session, PROMPT, raw=False)
     session.open_context(len(tokens), settings, 1024)
     return session, tokens
 
 
-def compare(model: str, alone: Placement, spread: Placement, num_tokens: int) -> bool:
+def compare(model: str, alone: Placement, spread: Placement, num_tokens: int, layout: Layout) -> bool:
     """Print, for every mode and way of sampling, whether the ids are the same and how the speeds relate."""
     all_same = True
     settings = ReplySettings(max_tokens=num_tokens)
-    here, tokens = opened(model, alone, settings)
+    here, tokens = opened(model, alone, settings, layout)
     there, _ = opened(model, spread, settings)
     print("| sampling | mode | ids | tokens | alone, tokens/s | two workers, tokens/s | ratio |")
     print("|---|---|---|---|---|---|---|")
@@ -137,11 +142,12 @@ def main() -> None:
     parser.add_argument("model", nargs="?", default="")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--layout", type=Layout, default=Layout.FILE, choices=list(Layout))
     args = parser.parse_args()
     with two_workers() as workers:
         alone = Placement(args.threads)
         spread = replace(alone, rpc=parse(",".join(f"127.0.0.1:{worker.port}" for worker in workers)))
-        right = compare(args.model, alone, spread, args.tokens)
+        right = compare(args.model, alone, spread, args.tokens, args.layout)
         right &= lose_a_worker(args.model, spread, workers)
     sys.exit(not right)
 

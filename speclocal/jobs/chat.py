@@ -17,7 +17,7 @@ from speclocal.jobs.spelling import respelled
 from speclocal.text.template import chat_prompt
 
 _CONTEXT = 4096
-"""Tokens of context where none is asked for and the model was trained on more."""
+"""Tokens of context where none is asked for, and training and memory allow more."""
 _SHARES = 4
 """A reply finds one of so many parts of the context free, if it may be that long."""
 
@@ -45,7 +45,7 @@ class Chat:
         self.conversation = Conversation(system)
         self._ids: list[int] = []  # of the last turn, as they were read and written
         opening = chat_prompt(self.conversation.messages("?"), session.vocab)
-        session.open_context(len(opening), settings, context_size or min(session.trained_context, _CONTEXT))
+        session.open_context(len(opening), settings, context_size or min(session.largest_context, _CONTEXT))
 
     @contextmanager
     def asking(self, question: str, *, again: bool = False) -> Iterator[Turn]:
@@ -81,10 +81,11 @@ class Chat:
         return SavedChat(self.conversation, self.settings, tuple(self._ids))
 
     def restore(self, saved: SavedChat) -> None:
-        """Go on with a saved chat."""
+        """Go on with a saved chat, and with its cache if that is still kept; else the next turn reads it again."""
         self.conversation, self.settings = saved.conversation, saved.settings
         known = range(self.session.vocab.size)
         self._ids = list(saved.ids) if all(token in known for token in saved.ids) else []
+        self.session.recall(self._ids)
 
     def _fitted(self, conversation: Conversation, question: str) -> tuple[Conversation, list[int]]:
         """Return the prompt, and the conversation with so much forgotten that the prompt leaves room for a reply."""

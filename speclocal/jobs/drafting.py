@@ -49,14 +49,16 @@ class Planners:
             wanted = Mode.DRAFT  # a fixed length leaves auto nothing to decide
         return Mode.LOOKUP if wanted is Mode.DRAFT and self._draft is None else wanted
 
-    def planner(self, settings: ReplySettings) -> Planner:
-        """Return who decides over the drafts of a reply."""
+    def planner(self, settings: ReplySettings, *, afresh: bool = False) -> Planner:
+        """Return who decides over the drafts of a reply. afresh: one that has learned nothing from earlier replies."""
         mode = self.mode_used(settings)
         if mode is Mode.OFF:
             return FixedPlanner(NoDrafter(), 0)
         if settings.strict:
             return self._strict(mode)
         if mode is Mode.AUTO:
+            if afresh:
+                return self.fresh_auto()
             self._auto = self._auto or self.fresh_auto()
             return self._auto
         size = settings.num_draft_tokens or FIXED_LENGTH[mode]

@@ -18,7 +18,7 @@ from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters.suffixes import Match
 from speclocal.decoding.odds import DraftOdds, LookupOdds
 from speclocal.decoding.theory import best_length, break_even, speedup
-from speclocal.errors import ModelError
+from speclocal.errors import ModelError, UsageError
 from speclocal.jobs.calibration import known_calibration
 from speclocal.jobs.drafting import FIXED_LENGTH
 from speclocal.jobs.generate import Choice
@@ -61,9 +61,16 @@ class Export:
     notes: tuple[str, ...]
 
 
-def export(
-    choice: Choice, server: Server, placement: Placement, context_size: int, num_draft_tokens: int | None = None
-) -> Export:
+@dataclass(frozen=True)
+class Places:
+    """Where the models of a pair go, and the context they get."""
+
+    target: Placement
+    draft: Placement
+    context_size: int
+
+
+def export(choice: Choice, server: Server, places: Places, num_draft_tokens: int | None = None) -> Export:
     """Return the command that serves a choice of models.
 
     num_draft_tokens: fixes every draft length.
@@ -71,12 +78,14 @@ def export(
     """
     target_path, draft_path = find(choice.target), find(choice.draft) if choice.draft else None
     if num_draft_tokens is None:
-        tuning = _tuned(_known(target_path, placement), _known(draft_path, placement), has_draft=bool(choice.draft))
+        tuning = _tuned(
+            _known(target_path, places.target), _known(draft_path, places.draft), has_draft=bool(choice.draft)
+        )
     else:
         tuning = Tuning(num_draft_tokens, num_draft_tokens if choice.draft else 0)
     write = {Server.LLAMA: _llama_server, Server.VLLM: _vllm}[server]
     draft = choice.draft if tuning.num_drafted else None
-    words, method, notes = write(choice.target, draft, tuning, placement, context_size)
+    words, method, notes = write(choice.target, draft, tuning, places)
     return Export(tuple(words), method, tuning, (*_tuning_notes(choice, tuning, num_draft_tokens), *notes))
 
 
@@ -84,8 +93,11 @@ def _known(path: Path | None, placement: Placement) -> Calibration | None:
     """Return what was measured of a model in the layout that writes fastest, else in another."""
     if path is None:
         return None
-    layouts = dict.fromkeys((writing_layout(path, placement), *Layout))
-    found = (known_calibration(path, placement.in_layout(layout)) for layout in layouts)
+    try:
+        layouts = dict.fromkeys((writing_layout(path, placement), *Layout))
+        found = [known_calibration(path, placement.in_layout(layout)) for layout in layouts]
+    except UsageError:  # devices that are not here: the server may be elsewhere
+        return None
     return next((calibration for calibration in found if calibration), None)
 
 
@@ -132,16 +144,17 @@ def _tuning_notes(choice: Choice, tuning: Tuning, asked: int | None) -> list[str
 
 
 def _llama_server(
-    target: ModelSpec, draft: ModelSpec | None, tuning: Tuning, placement: Placement, context_size: int
+    target: ModelSpec, draft: ModelSpec | None, tuning: Tuning, places: Places
 ) -> tuple[list[str], str, list[str]]:
     """Return the command of llama-server, what it drafts with, and what changes there."""
-    layers = "auto" if placement.gpu_layers is None else str(placement.gpu_layers)
+    placement = places.target
     if path := find(target):
         words = ["llama-server", "-m", str(path.resolve())]
     else:
         hub_file = _hub_file(target)
         words = ["llama-server", "--hf-repo", hub_file.repo, "--hf-file", hub_file.file]
-    words += ["-c", str(context_size), "-ngl", layers]
+    words += ["-c", str(places.context_size), "-ngl", _layers(placement)]
+    words += ["--rpc", ",".join(map(str, placement.rpc))] if placement.rpc else []
     kv_types = [] if placement.kv_type is KvType.F16 else [placement.kv_type.value]
     words += [word for kv_type in kv_types for word in ("-ctk", kv_type, "-ctv", kv_type)]
     methods = ["ngram-simple"] if tuning.num_copied else []
@@ -155,7 +168,7 @@ def _llama_server(
         else:
             hub_file = _hub_file(draft)
             words += ["--spec-draft-hf", hub_file.repo, "-md", hub_file.file]
-        words += ["-ngld", layers, "--spec-draft-n-max", str(tuning.num_drafted)]
+        words += ["-ngld", _layers(places.draft), "--spec-draft-n-max", str(tuning.num_drafted)]
         words += ["--spec-draft-p-min", f"{tuning.least_confidence:.2f}"] if tuning.least_confidence else []
         words += [word for kv_type in kv_types for word in ("-ctkd", kv_type, "-ctvd", kv_type)]
     notes = []
@@ -172,11 +185,15 @@ def _llama_server(
     return words, "+".join(methods) or "none", notes
 
 
+def _layers(placement: Placement) -> str:
+    return "auto" if placement.gpu_layers is None else str(placement.gpu_layers)
+
+
 def _vllm(
-    target: ModelSpec, draft: ModelSpec | None, tuning: Tuning, placement: Placement, context_size: int
+    target: ModelSpec, draft: ModelSpec | None, tuning: Tuning, places: Places
 ) -> tuple[list[str], str, list[str]]:
     """Return the command of vLLM, what it drafts with, and what changes there. It has one drafter at a time."""
-    words = ["vllm", "serve", _vllm_name(target), "--max-model-len", str(context_size)]
+    words = ["vllm", "serve", _vllm_name(target), "--max-model-len", str(places.context_size)]
     config: dict[str, str | int] = {}
     length = tuning.num_drafted if draft else tuning.num_copied
     if draft:

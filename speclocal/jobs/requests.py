@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from speclocal.jobs.modes import Style
 
+USUAL_REPEAT_PENALTY = 1.1
+"""Small models easily fall into repeating a sentence of a long text."""
 _FORMS = {
     Style.PARAGRAPH: ("in one short paragraph", "in one paragraph of about {} words"),
     Style.BULLETS: ("as a short list of bullet points", "as a list of bullet points, about {} words in all"),

@@ -170,9 +170,10 @@ class Session:
             self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
         self._prepare_drafting(size)
 
-    def reply(self, prompt: Sequence[int], settings: ReplySettings) -> Reply:
+    def reply(self, prompt: Sequence[int], settings: ReplySettings, *, afresh: bool = False) -> Reply:
         """Return a reply to iterate over. Contexts must be open; what the cache shares with `prompt` is reused.
 
+        afresh: drafted as in a first reply, by a planner that has learned nothing from earlier ones.
         Raises ModelError when a worker took the model along and it cannot be loaded anew; it is tried at every call.
         """
         assert self.target is not None, "open_context comes first"
@@ -185,7 +186,18 @@ class Session:
                 f"the prompt has {len(prompt)} tokens, the context holds {self.target.context_size}",
                 "give a larger `--ctx`, or shorten the input",
             )
-        return Reply(self.target, self.vocab, self._open_planners.planner(settings), list(prompt), settings, self._kept)
+        planner = self._open_planners.planner(settings, afresh=afresh)
+        return Reply(self.target, self.vocab, planner, list(prompt), settings, self._kept)
+
+    def keep_cache(self) -> None:
+        """Keep what the target has read and written on disk, if it is worth it, for `recall` in any later session."""
+        assert self.target is not None, "open_context comes first"
+        KeptPrompts(self.target).keep(len(self.target.cached))
+
+    def recall(self, tokens: Sequence[int]) -> None:
+        """Bring the beginning of `tokens` into the target's cache, if it is kept on disk and worth it."""
+        assert self.target is not None, "open_context comes first"
+        KeptPrompts(self.target).recall(tokens)
 
     def draft_with(self, draft: ModelFile | None) -> None:
         """Draft with another model from here on, or with none. Contexts must be open.

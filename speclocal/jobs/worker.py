@@ -28,6 +28,7 @@ from speclocal.llama.workers import Address, Version
 
 _START_SECONDS = 60.0  # a GPU's driver takes its time
 _LOOK_SECONDS = 0.1
+_MISS_SECONDS = 5.0  # how often new connections are looked for
 _AT_ONCE_SECONDS = 2.0  # a process that ends so soon would end again and again
 
 
@@ -128,6 +129,7 @@ def _start(address: Address, threads: int, lent: Sequence[Device], verbose: bool
 def _serve_alone(address: Address, threads: int, lent: Sequence[Device], verbose: bool) -> None:
     """Serve, as all that a process does."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_miss_clients, daemon=True).start()
     rpc.serve(address, threads, lent, quiet=not verbose)
 
 
@@ -136,6 +138,13 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
     os._exit(0)
+
+
+def _miss_clients() -> None:
+    """Do not wait for ever for a client whose machine vanished: others could not be served."""
+    while True:
+        workers.notice_silence()
+        time.sleep(_MISS_SECONDS)
 
 
 def _greeted(process: BaseProcess, address: Address) -> Version:

@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -73,8 +74,9 @@ class Guard:
         global _any_left
         _any_left = True
         self.reason = reason
-        if self._current is not None and not self._current.done():
-            self._current.set_exception(GaveUp(reason))
+        if self._current is not None:
+            with suppress(InvalidStateError):  # it has just ended
+                self._current.set_exception(GaveUp(reason))
 
     def close(self) -> None:
         """End the thread, unless it was left behind."""
@@ -102,10 +104,10 @@ class Guard:
             except SystemExit:
                 return
             except BaseException as exc:
-                if not future.done():
+                with suppress(InvalidStateError):  # it was left behind, and ended after all
                     future.set_exception(exc)
             else:
-                if not future.done():
+                with suppress(InvalidStateError):
                     future.set_result(value)
             del call  # what it holds is not kept until the next one
 
@@ -117,9 +119,11 @@ def _give_up(message: bytes) -> None:
         sys.stderr.write(f"{reason}\n")  # and llama.cpp ends the process
         sys.stderr.flush()
         return
-    if _running:
-        _running.leave_behind(reason)
-    threading.Event().wait()
+    try:
+        if _running:
+            _running.leave_behind(reason)
+    finally:
+        threading.Event().wait()
 
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)

@@ -20,9 +20,10 @@ _arrived: list[int] = []  # while the main thread holds signals back
 
 
 @contextmanager
-def held() -> Iterator[Arrived]:
+def held(*also: int) -> Iterator[Arrived]:
     """Hold back what would interrupt the calls inside, and let it happen after them.
 
+    also: signals beside those that end a process.
     Yields the signals that have arrived so far, for calls that can be asked to stop. Only handlers in Python are
     held back; other threads than the main one are never interrupted, and see what the main thread holds back meanwhile.
     """
@@ -32,7 +33,7 @@ def held() -> Iterator[Arrived]:
         return
     outer, _arrived = _arrived, []
     arrived = _arrived
-    handlers = {number: handler for number in _HELD if callable(handler := signal.getsignal(number))}
+    handlers = {number: handler for number in (*_HELD, *also) if callable(handler := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, lambda number, _frame: arrived.append(number))
     try:

@@ -15,7 +15,7 @@ from speclocal.llama.weights import Weights
 
 
 class RemoteModel(LlamaModel):
-    """A KV cache on workers. Every method raises WorkerError when a worker goes away, and ever after."""
+    """A KV cache on workers. Passes and snapshots raise WorkerError when a worker goes away, and ever after."""
 
     def __init__(self, weights: Weights, context_size: int) -> None:
         weights.run(super().__init__, weights, context_size)
@@ -24,7 +24,9 @@ class RemoteModel(LlamaModel):
         return self.weights.run(super().forward, tokens, num_rows)
 
     def rollback(self, length: int) -> None:
-        self.weights.run(super().rollback, length)
+        """Do as any context does; of a cache that is lost nothing is left to drop."""
+        if not self.weights.lost:
+            self.weights.run(super().rollback, length)
 
     def snapshot(self) -> State:
         return self.weights.run(super().snapshot)

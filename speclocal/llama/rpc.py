@@ -86,9 +86,12 @@ class Connection:
             raise self.lost
         try:
             return self._guard.run(call, *arguments, **named)
-        except GaveUp as exc:
-            self.lost = self._loss()
-            raise self.lost from exc
+        except BaseException as exc:
+            if self._guard.reason:  # also where an interrupt did not want to wait
+                self.lost = self._loss()
+            if isinstance(exc, GaveUp):
+                raise self.lost or exc from exc
+            raise
 
     def watch(self) -> None:
         """See to it that a worker whose machine vanishes is missed. Call it when weights are loaded."""

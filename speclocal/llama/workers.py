@@ -6,13 +6,13 @@ process when an address is wrong, so every worker is greeted from here before ll
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import socket
+import stat
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from speclocal.errors import ModelError, UsageError
@@ -131,8 +131,8 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def notice_silence(places: Sequence[tuple[str, int]]) -> None:
-    """Let this process's connections to these places break when the other machine vanishes without a word.
+def notice_silence(places: Sequence[tuple[str, int]] | None = None) -> None:
+    """Let this process's connections, to these places or to all, break when the other machine vanishes without a word.
 
     llama.cpp opens them, and would wait for ever.
     """
@@ -170,24 +170,18 @@ def _ended(connection: socket.socket) -> bool:
         return True
 
 
-@contextmanager
-def _borrowed(number: int) -> Iterator[socket.socket]:
-    """Give a socket over an open file of this process; the file stays open."""
-    with closing(socket.socket(fileno=os.dup(number))) as connection:
-        yield connection
-
-
-def _connections(places: Sequence[tuple[str, int]]) -> Iterator[socket.socket]:
-    """Give this process's connections to these places, whoever opened them; none where files are not listed."""
+def _connections(places: Sequence[tuple[str, int]] | None) -> Iterator[socket.socket]:
+    """Give this process's connections to these places or all, whoever opened them; none where files are not listed."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:  # Windows
         return
     for number in numbers:
-        try:
-            with _borrowed(number) as connection:
-                if connection.family == socket.AF_INET and connection.getpeername()[:2] in places:
-                    yield connection
-        except OSError as exc:
-            if exc.errno not in (errno.EBADF, errno.ENOTSOCK, errno.ENOTCONN, errno.EINVAL, errno.EOPNOTSUPP):
-                raise
+        with suppress(OSError):  # closed meanwhile, or not connected
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                with closing(socket.socket(fileno=os.dup(number))) as connection:
+                    if connection.family != socket.AF_INET:
+                        continue
+                    place = connection.getpeername()[:2]
+                    if places is None or place in places:
+                        yield connection

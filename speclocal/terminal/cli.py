@@ -12,9 +12,20 @@ import typer
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal import streams
 from speclocal.terminal.app import PANELS, app
-from speclocal.terminal.commands import cache, calibrate, chat, export, generate, models, summarize, worker
+from speclocal.terminal.commands import (
+    cache,
+    calibrate,
+    chat,
+    compare,
+    export,
+    generate,
+    models,
+    predict,
+    summarize,
+    worker,
+)
 
-COMMANDS = (cache, calibrate, chat, export, generate, models, summarize, worker)
+COMMANDS = (cache, calibrate, chat, compare, export, generate, models, predict, summarize, worker)
 app.registered_commands.sort(key=lambda command: PANELS.index(str(command.rich_help_panel)))
 
 INTERRUPTED = 130

@@ -14,7 +14,7 @@ from speclocal.jobs.reply import Reply
 from speclocal.jobs.session import Session
 from speclocal.llama import log
 from speclocal.llama.devices import devices_for
-from speclocal.terminal.options import ModelOptions, ReplyOptions
+from speclocal.terminal.options import MachineOptions, ModelOptions, ReplyOptions
 from speclocal.terminal.render import View, reply_json
 
 
@@ -28,7 +28,7 @@ def chosen(options: ModelOptions) -> Choice:
 
 
 @contextmanager
-def opened(choice: Choice, options: ModelOptions, view: View) -> Iterator[Session]:
+def opened(choice: Choice, options: MachineOptions, view: View) -> Iterator[Session]:
     """Open models as the options say, fetched if they are not on this disk; the view shows what takes time."""
     log.show(options.verbose)
     with open_session(

@@ -19,6 +19,7 @@ from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, LayoutChoice, Mode
 from speclocal.llama.formats import KvType, Layout
 
 if TYPE_CHECKING:
+    from speclocal.decoding.types import SamplingParams
     from speclocal.jobs.reply import ReplySettings
     from speclocal.llama.placement import Placement
 
@@ -34,17 +35,17 @@ class Options:
     debug: Annotated[bool, Option("--debug", help="Show a traceback on errors.", rich_help_panel=_OUTPUT)] = False
 
 
-@dataclass(frozen=True)
-class ModelOptions(Options):
-    """What every command takes that runs models."""
+Draft = Annotated[
+    str, Option("--draft", "-d", help="Draft model: a smaller one of the same family.", rich_help_panel=_MODELS)
+]
+Raw = Annotated[
+    bool, Option("--raw", help="Continue the text as it stands: no chat template.", rich_help_panel=_MODELS)
+]
 
-    model: Annotated[
-        str,
-        Option("--model", "-m", help="Name, pair, path, or hf:user/repo:file.gguf.", rich_help_panel=_MODELS),
-    ] = ""
-    draft: Annotated[
-        str, Option("--draft", "-d", help="Draft model: a smaller one of the same family.", rich_help_panel=_MODELS)
-    ] = ""
+
+@dataclass(frozen=True)
+class MachineOptions(Options):
+    """Where models run."""
 
     threads: Annotated[
         int | None, Option("--threads", help="Default: this process's cores.", rich_help_panel=_MACHINE)
@@ -120,29 +121,19 @@ class ModelOptions(Options):
 
 
 @dataclass(frozen=True)
-class ReplyOptions(ModelOptions):
-    """What every command takes that answers."""
+class ModelOptions(MachineOptions):
+    """What every command takes that runs a model."""
 
-    raw: Annotated[
-        bool, Option("--raw", help="Continue the text as it stands: no chat template.", rich_help_panel=_MODELS)
-    ] = False
+    model: Annotated[
+        str,
+        Option("--model", "-m", help="Name, pair, path, or hf:user/repo:file.gguf.", rich_help_panel=_MODELS),
+    ] = ""
+    draft: Draft = ""
 
-    mode: Annotated[Mode, Option("--mode", help="Who drafts.", rich_help_panel=_DRAFTING)] = Mode.AUTO
-    num_draft_tokens: Annotated[
-        int | None,
-        Option(
-            "--num-draft-tokens",
-            "-g",
-            min=1,
-            max=MAX_DRAFT_TOKENS,
-            help="Fix the draft length.",
-            rich_help_panel=_DRAFTING,
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        Option("--strict", help="Bit for bit the text of `--mode off`: only exact widths.", rich_help_panel=_DRAFTING),
-    ] = False
+
+@dataclass(frozen=True)
+class SamplingOptions(Options):
+    """How long replies may be, and how logits become a token."""
 
     max_tokens: Annotated[
         int, Option("--max-tokens", "-n", min=0, help="Longest reply.", rich_help_panel=_SAMPLING)
@@ -184,6 +175,38 @@ class ReplyOptions(ModelOptions):
             rich_help_panel=_SAMPLING,
         ),
     ] = None
+
+    def params(self, usual_repeat_penalty: float = 1.0) -> SamplingParams:
+        """Return how logits become a distribution. usual_repeat_penalty: where none is asked for."""
+        from speclocal.decoding.types import SamplingParams
+
+        penalty = usual_repeat_penalty if self.repeat_penalty is None else self.repeat_penalty
+        return SamplingParams(self.temperature, self.top_k, self.top_p, self.min_p, penalty)
+
+
+@dataclass(frozen=True)
+class ReplyOptions(SamplingOptions, ModelOptions):
+    """What every command takes that answers."""
+
+    raw: Raw = False
+
+    mode: Annotated[Mode, Option("--mode", help="Who drafts.", rich_help_panel=_DRAFTING)] = Mode.AUTO
+    num_draft_tokens: Annotated[
+        int | None,
+        Option(
+            "--num-draft-tokens",
+            "-g",
+            min=1,
+            max=MAX_DRAFT_TOKENS,
+            help="Fix the draft length.",
+            rich_help_panel=_DRAFTING,
+        ),
+    ] = None
+    strict: Annotated[
+        bool,
+        Option("--strict", help="Bit for bit the text of `--mode off`: only exact widths.", rich_help_panel=_DRAFTING),
+    ] = False
+
     stop: Annotated[
         list[str], Option("--stop", help="End the reply before this text; repeatable.", rich_help_panel=_SAMPLING)
     ] = dataclasses.field(default_factory=list)
@@ -198,24 +221,37 @@ class ReplyOptions(ModelOptions):
 
     def settings(self, usual_repeat_penalty: float = 1.0) -> ReplySettings:
         """Return what a reply may look like. usual_repeat_penalty: where none is asked for."""
-        from speclocal.decoding.types import SamplingParams
         from speclocal.jobs.reply import ReplySettings
 
         return ReplySettings(
             mode=self.mode,
             num_draft_tokens=self.num_draft_tokens,
             max_tokens=self.max_tokens,
-            params=SamplingParams(
-                self.temperature,
-                self.top_k,
-                self.top_p,
-                self.min_p,
-                usual_repeat_penalty if self.repeat_penalty is None else self.repeat_penalty,
-            ),
+            params=self.params(usual_repeat_penalty),
             seed=self.seed,
             stops=tuple(self.stop),
             strict=self.strict,
         )
+
+
+@dataclass(frozen=True)
+class CompareOptions(SamplingOptions, MachineOptions):
+    """What is the same for all runs of a comparison."""
+
+    model: Annotated[
+        list[str],
+        Option("--model", "-m", help="Name, pair, path, hf:user/repo:file; repeatable.", rich_help_panel=_MODELS),
+    ] = dataclasses.field(default_factory=list)
+    draft: Draft = ""
+    raw: Raw = False
+
+    modes: Annotated[
+        str,
+        Option("--modes", help="Such as off,lookup,lookup:10,draft:4,auto.", rich_help_panel=_DRAFTING),
+    ] = ""
+    max_tokens: Annotated[
+        int, Option("--max-tokens", "-n", min=1, help="Longest reply.", rich_help_panel=_SAMPLING)
+    ] = 128
 
 
 def with_options(command: Callable[..., None], kind: type[Options], *, hidden: frozenset[str]) -> Callable[..., None]:

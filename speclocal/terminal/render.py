@@ -9,12 +9,14 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
 from types import TracebackType
 from typing import Any, Self
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from speclocal.decoding.stats import Stats
@@ -23,6 +25,7 @@ from speclocal.errors import SpeclocalError
 from speclocal.jobs.reply import Reading, Reply, Writing
 from speclocal.jobs.summarize import PartProgress
 from speclocal.terminal import signals, words
+from speclocal.terminal.board import Board
 from speclocal.terminal.console import console, rendered, say, tell
 from speclocal.terminal.live import LiveLine
 
@@ -46,17 +49,19 @@ class View:
         self._coloured = self._on_terminal and self._paper.color_system is not None and not self._paper.no_color
         self._live = LiveLine()
         self._live.enabled &= not quiet
+        self._board = Board()
+        self._board.enabled &= not quiet
         self._fetching = ""
         self._written = ""  # the last text on stdout
 
     def __enter__(self) -> Self:
-        signals.prepare(self._live.clear)
+        signals.prepare(self._clear)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.clear()
+        self._clear()
         if self._written:
             self._end_line()
 
@@ -76,14 +81,23 @@ class View:
         """Show how far the parts of a long text are."""
         self._live.show(words.part(progress))
 
+    def hashing(self, name: str) -> None:
+        """Show that the file of a model is read for its hash."""
+        self._live.show(f"hashing {name}", now=True)
+
+    def board(self, draw: Callable[[], RenderableType]) -> None:
+        """Show rows that are drawn again and again, on a terminal; `draw` is asked for them only then."""
+        self._live.clear()
+        self._board.show(draw)
+
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
-        self._live.clear()
+        self._clear()
         say(text)
 
     def problem(self, error: SpeclocalError) -> None:
         """Say what went wrong where that does not end the command."""
-        self._live.clear()
+        self._clear()
         tell(error)
 
     @contextmanager
@@ -127,7 +141,14 @@ class View:
 
     def text(self, text: str) -> None:
         """Print text that was asked for."""
+        self._clear()
         self._out(words.visible(text) if self._on_terminal else text)
+
+    def sentences(self, lines: Sequence[str]) -> None:
+        """Print sentences that were asked for, each on lines of its own; on a terminal they break between words."""
+        for line in lines:
+            wrapped = textwrap.wrap(line, self.columns, subsequent_indent="  ") if self._on_terminal else [line]
+            self.text("\n".join(wrapped) + "\n")
 
     @property
     def columns(self) -> int:
@@ -136,6 +157,7 @@ class View:
 
     def tables(self, *tables: Table) -> None:
         """Print tables, parted by empty lines; outside a terminal wide enough for their text, and not padded."""
+        self._clear()
         for i, table in enumerate(tables):
             lines = rendered(table, self._paper).splitlines()
             self._out("\n" * bool(i) + "".join(f"{line.rstrip()}\n" for line in lines))
@@ -151,6 +173,11 @@ class View:
             shown = words.visible(piece)
             self._out(shown, code=_DRAFTED if coloured and shown and fate is Fate.ACCEPTED else "")
             self._live.wrote(shown)
+
+    def _clear(self) -> None:
+        """Take away what is drawn below the text."""
+        self._live.clear()
+        self._board.clear()
 
     def _end_line(self) -> None:
         """Begin a new line, unless the last text ended with one."""

@@ -159,6 +159,7 @@ def _edit(talk: Talk, argument: str) -> None:
 def _save(talk: Talk, argument: str) -> None:
     path = _path(argument)
     save(talk.chat.saved(), path)
+    talk.chat.session.keep_cache()
     talk.view.note(f"saved to {path}")
 
 

@@ -27,12 +27,12 @@ _BEGINNING = 60  # characters of a part that are shown
 
 def models_table(models: Sequence[ListedModel], default: str) -> Table:
     """Return the models of the catalogue, and where each one is."""
-    table = _table("model", "size", "licence", "on disk")
+    table = new_table("model", "size", "licence", "on disk")
     for model in models:
         spec = model.spec
         name = f"{spec.name} (default)" if spec.name == default else spec.name
         size = words.size(spec.size_bytes) if spec.size_bytes else "?"
-        table.add_row(*map(_cell, (name, size, spec.licence or "?", "yes" if model.path else "no")))
+        table.add_row(*map(cell, (name, size, spec.licence or "?", "yes" if model.path else "no")))
     return table
 
 
@@ -57,11 +57,9 @@ def listing_json(listed: Listing) -> dict[str, Any]:
 
 def pairs_table(pairs: Sequence[ListedPair]) -> Table:
     """Return the pairs of the catalogue, and which are complete."""
-    table = _table("pair", "target", "draft", "on disk")
+    table = new_table("pair", "target", "draft", "on disk")
     for pair in pairs:
-        table.add_row(
-            *map(_cell, (pair.spec.name, pair.spec.target, pair.spec.draft, "yes" if pair.complete else "no"))
-        )
+        table.add_row(*map(cell, (pair.spec.name, pair.spec.target, pair.spec.draft, "yes" if pair.complete else "no")))
     return table
 
 
@@ -70,7 +68,7 @@ def curve_table(name: str, calibration: Calibration, room: int) -> Table:
     one = calibration.seconds[1]
     widest = max(calibration.seconds.values())
     title = f"{name}: passes over tokens, and what drafts gain that are accepted at {', '.join(map(str, _ALPHAS))}"
-    table = _table("tokens", "time", "of one", "exact", *(f"at {alpha}" for alpha in _ALPHAS), title=title)
+    table = new_table("tokens", "time", "of one", "exact", *(f"at {alpha}" for alpha in _ALPHAS), title=title)
     for column in table.columns:
         column.justify = "right"
     bar_columns = min(_BAR, room - _CURVE)
@@ -82,7 +80,7 @@ def curve_table(name: str, calibration: Calibration, room: int) -> Table:
         cells += [f"{share:.2f}x" for share in shares]
         if bar_columns > 0:
             cells.append("\u2588" * max(1, round(bar_columns * seconds / widest)))
-        table.add_row(*map(_cell, cells))
+        table.add_row(*map(cell, cells))
     return table
 
 
@@ -112,11 +110,11 @@ def layout_words(layouts: Mapping[Layout, Speeds]) -> list[str]:
 
 def plan_table(plan: Plan) -> Table:
     """Return the parts in which a text is read, and how each begins."""
-    table = _table("part", "tokens", "begins")
+    table = new_table("part", "tokens", "begins")
     table.columns[0].justify = table.columns[1].justify = "right"
     for number, part in enumerate(plan.parts, 1):
         beginning = " ".join(part.text[: 4 * _BEGINNING].split())[:_BEGINNING]
-        table.add_row(*map(_cell, (str(number), f"{part.num_tokens:,}", beginning)))
+        table.add_row(*map(cell, (str(number), f"{part.num_tokens:,}", beginning)))
     return table
 
 
@@ -131,11 +129,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 def stores_table(stores: Sequence[Store]) -> Table:
     """Return what is kept of earlier runs, and where."""
-    table = _table("kept", "files", "size", "at most", "in")
+    table = new_table("kept", "files", "size", "at most", "in")
     for store in stores:
         sizes = [entry.num_bytes for entry in store.entries()]
         cells = (store.name, str(len(sizes)), words.size(sum(sizes)), words.size(store.limit_bytes), str(store.folder))
-        table.add_row(*map(_cell, cells))
+        table.add_row(*map(cell, cells))
     return table
 
 
@@ -160,9 +158,9 @@ def _exact(width: int, calibration: Calibration) -> str:
     return "yes" if depths[-1] == calibration.exact[-1].depth else f"to {depths[-1]}"
 
 
-def _table(*columns: str, title: str = "") -> Table:
+def new_table(*columns: str, title: str = "") -> Table:
     """Return a table whose cells fold where they do not fit, so that nothing is lost."""
-    heading = _cell(title) if title else None
+    heading = cell(title) if title else None
     table = Table(
         box=None, header_style="bold", pad_edge=False, title=heading, title_justify="left", title_style="bold"
     )
@@ -171,5 +169,5 @@ def _table(*columns: str, title: str = "") -> Table:
     return table
 
 
-def _cell(text: str) -> Text:
+def cell(text: str) -> Text:
     return Text(words.visible(text))

@@ -154,6 +154,27 @@ def test_the_draft_model_keeps_its_cache_too(open_chat: OpenChat) -> None:
     assert lengths[0] >= reused - 4 > 10
 
 
+def test_a_chat_that_is_taken_up_again_finds_its_cache(open_chat: OpenChat) -> None:
+    """What a long chat had read and written is kept with it, and the next reply is the one it would have given."""
+    chat = open_chat(context=1024)
+    say(chat, "the cat " * 300)
+    chat.session.keep_cache()
+    other = fresh(open_chat, chat, context=1024)
+    reply, unbroken = say(other, "tree"), say(chat, "tree")
+    assert reply.token_ids == unbroken.token_ids
+    assert reply.stats.prompt_reused == unbroken.stats.prompt_reused > 256
+
+
+def test_a_cache_that_does_not_fit_is_read_anew(open_chat: OpenChat) -> None:
+    """A chat that grew in a large context can be taken up again in a smaller one."""
+    chat = open_chat(context=1024)
+    say(chat, "the cat " * 300)
+    chat.session.keep_cache()
+    other = fresh(open_chat, chat, context=256)
+    assert say(other, "tree").finish_reason == "length"
+    assert other.conversation.num_forgotten == 1
+
+
 def test_nothing_can_be_taken_back_from_nothing(open_chat: OpenChat) -> None:
     """An empty conversation says so."""
     with pytest.raises(UsageError, match="nothing has been said yet"):

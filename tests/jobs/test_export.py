@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ import pytest
 from speclocal.decoding.costs import Calibration, Exactness
 from speclocal.errors import ModelError
 from speclocal.jobs import export as module
-from speclocal.jobs.export import Export, export
+from speclocal.jobs.export import Export, Places, export
 from speclocal.jobs.generate import Choice, choose_models
 from speclocal.jobs.modes import Server
 from speclocal.llama.formats import KvType
 from speclocal.llama.placement import Placement
+from speclocal.llama.workers import parse
 from speclocal.models.catalog import LocalFile, ModelSpec, Wheels
 
+PLACES = Places(Placement(1), Placement(1), 4096)
 EXACT = (Exactness(64, (1,)),)
 FLAT = Calibration({1: 1.0, 64: 1.0}, 0.1, EXACT)
 """A device for which a pass costs the same however wide it is."""
@@ -34,7 +37,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(server: Server, target: str, draft: str = "", length: int | None = None, **placed: KvType | int) -> Export:
-    return export(choose_models(target, draft), server, Placement(1, **placed), 4096, length)  # type: ignore[arg-type]
+    placement = Placement(1, **placed)  # type: ignore[arg-type]
+    return export(choose_models(target, draft), server, Places(placement, placement.for_draft(None), 4096), length)
 
 
 def tuned(
@@ -47,7 +51,7 @@ def tuned(
     for name in measured:
         (tmp_path / name).write_bytes(b"GGUF")
         specs.append(ModelSpec(name, name, (LocalFile(tmp_path / name),)))
-    return export(Choice(*specs), server, Placement(1), 4096)
+    return export(Choice(*specs), server, PLACES)
 
 
 def test_llama_server_gets_the_flags_it_has_today() -> None:
@@ -69,12 +73,17 @@ def test_llama_server_without_a_draft_model_copies() -> None:
 
 
 def test_placement_goes_along() -> None:
-    """Layers and cache types hold for both models."""
-    words = made(Server.LLAMA, "qwen3", gpu_layers=20, kv_type=KvType.Q8_0).words
-    text = " ".join(words)
+    """Cache types hold for both models, layers for each its own."""
+    text = " ".join(made(Server.LLAMA, "qwen3", gpu_layers=20, kv_type=KvType.Q8_0).words)
     assert "-ngl 20 -ctk q8_0 -ctv q8_0 " in text
-    assert "-ngld 20 " in text
+    assert "-ngld auto " in text
     assert text.endswith(" -ctkd q8_0 -ctvd q8_0")
+
+
+def test_workers_go_along_to_llama_server() -> None:
+    placement = Placement(1, rpc=parse("one:1,two"))
+    words = export(choose_models("qwen3-8b", ""), Server.LLAMA, replace(PLACES, target=placement)).words
+    assert words[words.index("--rpc") + 1] == "one:1,two:50052"
 
 
 def test_vllm_gets_one_method_and_the_original_weights() -> None:
@@ -131,6 +140,15 @@ def test_lengths_follow_the_measured_costs(monkeypatch: pytest.MonkeyPatch, tmp_
     assert found.notes[0].startswith("the draft length is tuned to the pass costs measured on this machine")
 
 
+def test_devices_that_are_not_here_are_the_servers(tmp_path: Path) -> None:
+    """Layers for a GPU can be exported from a machine without one; then nothing is measured."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF")
+    found = made(Server.LLAMA, str(path), gpu_layers=99)
+    assert found.words[found.words.index("-ngl") + 1] == "99"
+    assert not found.tuning.measured
+
+
 def test_a_draft_model_that_does_not_pay_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With a reason; what can be copied is still copied."""
     found = tuned(monkeypatch, tmp_path, CPU, Calibration({1: 0.4}, 0.1, EXACT), Server.LLAMA)
@@ -152,6 +170,6 @@ def test_a_model_no_server_can_get_is_refused() -> None:
     spec = ModelSpec("odd", "odd.gguf", (Wheels(("odd==1",)),))
     for server in Server:
         with pytest.raises(ModelError) as caught:
-            export(Choice(spec, None), server, Placement(1), 4096)
+            export(Choice(spec, None), server, PLACES)
         assert caught.value.message.startswith("`odd` is not on this disk")
         assert caught.value.hint == 'fetch it first: `speclocal generate "hello" --model odd`'

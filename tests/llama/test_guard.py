@@ -120,4 +120,6 @@ def test_nobody_waits_long_after_an_interrupt(guard: Guard, monkeypatch: pytest.
         guard.run(hang.wait, 30)
     with pytest.raises(GaveUp, match="it did not end after an interrupt"):
         guard.run(lambda: None)
-    hang.set()
+    hang.set()  # that the call ends after all changes nothing
+    with pytest.raises(GaveUp):
+        guard.run(lambda: None)

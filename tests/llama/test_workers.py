@@ -152,7 +152,6 @@ def test_an_unknown_name_is_an_error(host: str) -> None:
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files are not listed here")
 def test_connections_that_others_opened_are_ended(serve: Serve) -> None:
     """Of two workers one ended by itself: that one is named, and both connections are over. Others stay open."""
-    stay = threading.Event()
     gone = serve(lambda connection: None)
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
@@ -170,10 +169,18 @@ def test_connections_that_others_opened_are_ended(serve: Serve) -> None:
                 notice_silence(places)
                 assert alive.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
                 assert unrelated.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+                notice_silence()
+                assert unrelated.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
                 assert hang_up(places) == {(gone.host, gone.port)}
                 assert alive.recv(1) == other.recv(1) == b""
                 unrelated.sendall(b"x")
-    stay.set()
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files are not listed here")
+def test_looking_for_connections_opens_nothing_for_good() -> None:
+    before = os.listdir("/dev/fd")
+    notice_silence([("127.0.0.1", 1)])
+    assert os.listdir("/dev/fd") == before
 
 
 def test_a_place_without_a_connection_counts_as_gone() -> None:

@@ -266,3 +266,42 @@ def test_a_new_size_between_and_within_replies(talk: Talk, default_model_path: P
         leave(terminal)
     assert "conversation: 1 exchange" in terminal.lines
     assert " off  context " not in terminal.text
+
+
+def test_a_chat_that_is_put_aside_goes_on_where_it_was(environment: dict[str, str], models: Models) -> None:
+    """Ctrl-Z at the prompt gives the shell its terminal back, and `fg` the chat what was typed."""
+    command = f"{' '.join(COMMAND)} chat -m {models.target} --threads 1 --mode off -n 4"
+    with Terminal(["bash", "--norc", "-i"], env={**environment, "PS1": "shell$ "}, cwd=str(models.folder)) as terminal:
+        terminal.wait_for(lambda: terminal.row == "shell$")
+        terminal.type(f"{command}\r")
+        wait_for_prompt(terminal)
+        terminal.type("the cat")
+        terminal.wait_for(lambda: terminal.row == "> the cat")
+        terminal.press("z")
+        terminal.wait_for(lambda: terminal.row == "shell$")
+        assert terminal.whole
+        terminal.type("echo $((6 * 7)); fg\r")
+        terminal.wait_for(lambda: "42" in terminal.lines and terminal.row == "> the cat")
+        terminal.type("\r")
+        terminal.wait_for(lambda: "4 tokens in" in terminal.text)
+        wait_for_prompt(terminal)
+        terminal.press("d")
+        terminal.wait_for(lambda: terminal.row == "shell$")
+        terminal.type("exit $?\r")
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("command", ["chat", "generate"])
+def test_a_stdout_that_lacks_a_character_gets_another(
+    environment: dict[str, str], models: Models, tmp_path: Path, command: str
+) -> None:
+    """In an old encoding the text is whole but for what it cannot say, and nothing fails."""
+    old = {**environment, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    asked = "generate hello" if command == "generate" else "chat"
+    line = f"echo hello | {' '.join(COMMAND)} {asked} -m {models.target} --threads 1 --mode off -t 1.5 --seed 3 -n 60"
+    with Terminal(["bash", "-c", f"{line} > {tmp_path / 'text'}"], env=old, cwd=str(models.folder)) as terminal:
+        assert terminal.end() == 0
+    text = (tmp_path / "text").read_bytes()
+    assert text.isascii()
+    assert len(text) > 60
+    assert "Traceback" not in terminal.text

@@ -35,6 +35,13 @@ def test_no_model_is_loaded(run: Run, models: Models) -> None:
     assert json.loads(shlex.split(ran.out)[-1])["num_speculative_tokens"] == 2
 
 
+def test_a_server_may_have_other_devices(run: Run, models: Models) -> None:
+    """Layers for a GPU are exported from a machine without one."""
+    ran = run("export", "--to", "llama-server", "-m", models.target, "--gpu-layers", "99", "--rpc", "one,two:1")
+    assert ran.code == 0
+    assert " -ngl 99 --rpc one:50052,two:1 " in ran.out
+
+
 def test_a_measured_pair_is_tuned(run: Run, models: Models) -> None:
     """What `calibrate` keeps is what `export` finds."""
     placed = ("-m", models.target, "-d", models.draft, "--threads", "1")

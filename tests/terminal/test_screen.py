@@ -144,6 +144,17 @@ def test_the_size_is_that_of_the_terminal_not_of_stdout(
     assert len(terminal.lines) == 2  # the summary, in two rows of 60 columns
 
 
+def test_a_long_reply_can_be_scrolled_through_whole(show: Show) -> None:
+    """Of 500 lines, with blank ones among them, none is lost or doubled while they scroll away over the live line."""
+    lines = [f"line {number} " + "word " * (number % 9) if number % 10 else "" for number in range(1, 501)]
+    pieces = [(f"{line}\n", "own") for line in lines]
+    with show(*pieces, columns=30, rows=12) as terminal:
+        assert terminal.end() == 0
+    expected = wrapped("\n".join(lines), 30)
+    assert terminal.lines[: len(expected)] == expected
+    assert_ends_with_summary(terminal.lines[len(expected) :], 30)
+
+
 def test_no_character_is_lost_at_the_right_margin(show: Show) -> None:
     """The live line, drawn while a row is just full, does not cost the character in the last column."""
     pieces = [

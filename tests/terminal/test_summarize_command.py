@@ -165,6 +165,41 @@ def test_progress_is_shown_part_by_part(
     assert terminal.whole
 
 
+def test_an_interrupted_summary_goes_on_where_it_stopped(
+    models: Models, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Ctrl-C in a later part ends it with 130; the next run reads no part again, and says what one run would have."""
+    file = tmp_path / "long.txt"
+    file.write_text("the cat and the tree. " * 6_000)
+    command = [*COMMAND, "summarize", str(file), "-m", models.target, "--threads", "1", "-n", "8", "--mode", "off"]
+
+    def terminal(cache: str) -> Terminal:
+        return Terminal(command, env={**environment, "SPECLOCAL_CACHE": str(tmp_path / cache)}, cwd=str(models.folder))
+
+    def notes() -> dict[str, int]:
+        """Return the file numbers of what is kept: another one when it is written again."""
+        return {path.name: path.stat().st_ino for path in (tmp_path / "cache" / "notes").glob("*.json")}
+
+    with terminal("cache") as first:
+        first.wait_for(lambda: re.search(r"part ([3-9]|\d\d) of", first.rows[-1]) is not None)
+        first.press("c")
+        assert first.end() == 130
+    assert first.whole
+    kept = notes()
+    assert len(kept) >= 2
+    with terminal("cache") as second:
+        second.wait_for(lambda: re.search(r"part \d+ of", second.rows[-1]) is not None)
+        number = int(re.findall(r"part (\d+) of", second.rows[-1])[0])
+        assert second.end() == 0
+    assert number > len(kept)
+    assert kept.items() <= notes().items()
+    with terminal("another cache") as unbroken:
+        assert unbroken.end() == 0
+    assert [line for line in second.lines if " tokens in " not in line] == [
+        line for line in unbroken.lines if " tokens in " not in line
+    ]
+
+
 @pytest.mark.parametrize(
     ("data", "note"),
     [

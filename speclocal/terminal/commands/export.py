@@ -29,9 +29,10 @@ def export(
     from dataclasses import asdict
 
     from speclocal.jobs import export as job
-    from speclocal.terminal.opening import chosen
+    from speclocal.jobs.generate import choose_models
 
-    made = job.export(chosen(options), to, options.placement(), ctx, num_draft_tokens)
+    places = job.Places(options.placement(), options.draft_placement(), ctx)
+    made = job.export(choose_models(options.model, options.draft), to, places, num_draft_tokens)
     if options.json:
         view.result({"to": to, **asdict(made), "command": shlex.join(made.words)})
         return

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from speclocal.terminal.render import View
     from speclocal.text.documents import Document
 
-_USUAL_PENALTY = 1.1
-"""The usual repeat penalty of summaries: small models easily fall into repeating a sentence of a long text."""
-
 
 @command(ReplyOptions, ANSWER)
 def summarize(
@@ -33,13 +30,13 @@ def summarize(
     view: "View",
 ) -> None:
     """Summarize files, or ask something about them, whatever their length."""
-    from speclocal.jobs.requests import Request
+    from speclocal.jobs.requests import USUAL_REPEAT_PENALTY, Request
     from speclocal.jobs.summarize import Summarizer, joined
     from speclocal.terminal.opening import chosen, opened, show
     from speclocal.terminal.tables import plan_json, plan_table
     from speclocal.terminal.words import plan_words
 
-    settings, choice = options.settings(_USUAL_PENALTY), chosen(options)
+    settings, choice = options.settings(USUAL_REPEAT_PENALTY), chosen(options)
     text = joined([_document(name, encoding, view) for name in file])
     request = Request(style, words, ask.strip(), language.strip())
     with opened(choice, options, view) as session:

@@ -36,12 +36,13 @@ def worker(
     names = tuple(name.strip() for name in device.split(",") if name.strip())
 
     def ready(worker: "Worker") -> None:
-        if options.json:
-            view.result(asdict(worker))
-        for line in [] if options.json else words.worker(worker):
-            view.note(line)
         if worker.is_open:
             view.note(words.OPEN_WORKER)
+        if options.json:
+            view.result(asdict(worker))
+        else:
+            for line in words.worker(worker):
+                view.note(line)
 
     def restarted() -> None:
         view.note("a client made llama.cpp end itself: it serves again")

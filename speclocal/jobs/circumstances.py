@@ -1,0 +1,67 @@
+"""The circumstances of a measurement: this machine, the versions of what computes, and model files by their hash.
+
+Knows where such facts stand, not what is measured.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+import speclocal
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.comparison import Machine, ModelRecord, Versions
+from speclocal.llama.grants import usable_cores
+from speclocal.llama.weights import Weights, machine
+from speclocal.models.files import sha256_of
+
+Hashing = Callable[[str], None]
+"""Called with the name of a model whose file is about to be read for its hash, which takes seconds for a large one."""
+
+
+def this_machine() -> Machine:
+    """Return what this machine says of itself."""
+    return Machine(
+        cpu=_cpu_name() or platform.processor() or platform.machine() or "unknown",
+        cores=usable_cores(),
+        hardware_threads=psutil.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        system=" ".join(part for part in (platform.system(), platform.release(), platform.machine()) if part),
+    )
+
+
+def these_versions() -> Versions:
+    """Return what computes here."""
+    return Versions(speclocal.__version__, version("llama-cpp-python"), machine(), platform.python_version())
+
+
+def record_of(weights: Weights, hashing: Hashing, measuring: CalibrationProgress) -> ModelRecord:
+    """Return a loaded model's file and calibration, measured now if it is not on disk."""
+    hashing(weights.name)
+    return ModelRecord(
+        weights.name,
+        weights.path.name,
+        weights.path.stat().st_size,
+        sha256_of(weights.path),
+        calibration_of(weights, measuring),
+    )
+
+
+def _cpu_name() -> str:
+    """Return the name the processor goes by; empty where the system does not tell."""
+    with suppress(OSError):  # Linux
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    if platform.system() == "Darwin":
+        with suppress(OSError, subprocess.SubprocessError):
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    return ""

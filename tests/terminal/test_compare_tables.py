@@ -1,0 +1,200 @@
+"""What a comparison looks like: golden tables of a made-up one, at the widths of terminals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from comparisons import comparison
+from rich.console import Console, RenderableType
+
+from speclocal.decoding.types import SamplingParams
+from speclocal.jobs.compare import Progress
+from speclocal.jobs.comparison import Comparison
+from speclocal.terminal import compare_tables as tables
+from speclocal.terminal import compare_words as say
+
+TWO_TASKS = comparison(
+    {
+        "chat-bread": {"off": [1.00, 1.02, 0.98], "lookup": [2.00, 2.05, 1.96], "auto": [0.99, 1.03, 0.97]},
+        "code-edit": {"off": [1.00, 1.02, 0.98], "lookup": [0.50, 0.51, 0.50], "auto": [0.50, 0.52, 0.49]},
+    }
+)
+
+
+def shown(*what: RenderableType, room: int = 80) -> str:
+    paper = Console(width=room, color_system=None, force_terminal=False)
+    with paper.capture() as capture:
+        for each in what:
+            paper.print(each)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def test_a_task_in_80_columns() -> None:
+    """Speed, then drafts; a bar for every mode with a mark where plain decoding is."""
+    assert shown(*tables.task_tables(TWO_TASKS, 80)[:2]).splitlines() == [
+        "chat-bread (chat): 20 prompt tokens read in 500 ms",
+        "mode    tokens/s      range  speedup       95 %  request  same text",
+        "off         8.00  7.84-8.16        1                                 ██████│",
+        "lookup      4.00  3.90-4.08    0.50x  0.50-0.50    0.60x  yes        ███   │",
+        "auto        8.08  7.77-8.25    1.00x  0.98-1.03    1.00x  yes        ██████│",
+        "mode      accepted  places        used  per round       theory  time",
+        "lookup  0.80 of 15  █▅█     0.67 of 18       2.00  1.98x 1.52x  ········",
+        "auto    0.80 of 15  █▅█     0.67 of 18       2.00  1.98x 1.52x  ········",
+    ]
+
+
+def test_a_narrow_terminal_keeps_what_matters_most() -> None:
+    assert shown(*tables.task_tables(TWO_TASKS, 40)[:2], room=40).splitlines() == [
+        "chat-bread (chat): 20 prompt tokens",
+        "read in 500 ms",
+        "mode    tokens/s  speedup       95 %",
+        "off         8.00        1",
+        "lookup      4.00    0.50x  0.50-0.50",
+        "auto        8.08    1.00x  0.98-1.03",
+        "mode      accepted       theory",
+        "lookup  0.80 of 15  1.98x 1.52x",
+        "auto    0.80 of 15  1.98x 1.52x",
+    ]
+
+
+def test_over_all_tasks_in_80_columns() -> None:
+    table = tables.overall_table(TWO_TASKS, 80)
+    assert table is not None
+    assert shown(table).splitlines() == [
+        "target, over all 2 tasks",
+        "mode    speedup       95 %  least   most  request",
+        "lookup    1.00x  0.98-1.01  0.50x  1.99x    0.95x  ████████████████████ │",
+        "auto      1.41x  1.37-1.45  1.00x  1.99x    1.22x  █████████████████████████████",
+    ]
+
+
+def test_one_task_has_no_table_over_all() -> None:
+    assert tables.overall_table(comparison({"a": {"off": [1.0], "lookup": [0.5]}}), 80) is None
+
+
+@pytest.mark.parametrize("room", [10, 20, 40, 60, 80, 100, 200])
+def test_tables_fit_every_width(room: int) -> None:
+    """No line is longer than the terminal, and the speedups are there as long as 20 columns are."""
+    over_all = tables.overall_table(TWO_TASKS, room)
+    assert over_all is not None
+    board = tables.live_board(
+        TWO_TASKS,
+        Progress("chat-bread: auto, 2 of 3", 0.4, 12.0),
+    )
+    text = shown(
+        *tables.task_tables(TWO_TASKS, room),
+        over_all,
+        board,
+        *tables.side_by_side(TWO_TASKS, TWO_TASKS, room),
+        room=room,
+    )
+    assert all(len(line) <= room for line in text.splitlines())
+    assert room < 20 or "0.50x" in text
+
+
+def test_a_comparison_without_runs_has_no_tables() -> None:
+    nothing = replace(TWO_TASKS, runs=(), replies=(), forks=(), complete=False)
+    assert tables.task_tables(nothing, 80) == []
+    assert tables.overall_table(nothing, 80) is None
+    assert (say.verdict(nothing), say.texts(nothing)) == ([], [])
+
+
+def test_the_board_fills_in() -> None:
+    """What was not measured yet is empty."""
+    first = replace(TWO_TASKS, runs=TWO_TASKS.runs[:4])
+    board = tables.live_board(first, Progress("chat-bread: lookup, 1 of 3", 4 / 18, 12.0))
+    assert shown(board).splitlines() == [
+        "22%, about 12.0 s left  ████░░░░░░░░░░░░░░░░",
+        "chat-bread: lookup, 1 of 3",
+        "target         off  lookup  auto",
+        "chat-bread  8.00/s   0.50x",
+        "code-edit",
+    ]
+
+
+def test_the_verdict_names_what_to_use_and_what_not() -> None:
+    assert say.verdict(TWO_TASKS) == [
+        "chat-bread: use `off`: nothing is surely faster; within noise of it: `auto` (1.00x, 0.98 to 1.03); "
+        "not `lookup` (0.50x, 0.50 to 0.50)",
+        "code-edit: use `auto` (1.99x, 1.93 to 2.04); as good, within noise: `lookup` (1.99x, 1.93 to 2.04)",
+        "over all 2 tasks: use `auto` (1.41x, 1.37 to 1.45)",
+    ]
+
+
+def test_two_runs_each_are_said_to_be_few() -> None:
+    twice = comparison({"a": {"off": [1.0, 1.0], "lookup": [0.5, 0.5]}})
+    assert say.verdict(twice)[-1] == "every mode ran twice: intervals are wide; more `--repeats` make them narrow"
+
+
+def test_one_run_each_is_no_verdict() -> None:
+    once = comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}})
+    assert say.verdict(once) == [
+        "a: perhaps `lookup` (2.00x); slower: `draft` (0.50x)",
+        "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
+    ]
+
+
+def test_once_slower_is_a_reason_to_stay_plain() -> None:
+    once = comparison({"a": {"off": [1.0], "draft": [2.0]}})
+    assert say.verdict(once)[0] == "a: use `off`; slower: `draft` (0.50x)"
+
+
+def test_texts_are_told_to_be_the_same_or_where_they_fork() -> None:
+    assert say.texts(TWO_TASKS) == ["texts: every mode wrote the very tokens of plain decoding"]
+    last = TWO_TASKS.runs[3]
+    runs = tuple(replace(run, token_ids=(5, 6, 7, 9, 5, 6, 7, 8)) if run is last else run for run in TWO_TASKS.runs)
+    assert say.texts(replace(TWO_TASKS, runs=runs)) == [
+        "texts: chat-bread, `lookup` has ` b` at token 4, plain decoding ` a`; the two largest logits there are "
+        "0.0100 apart; the pass over 4 tokens moved logits by up to 0.0200; plain passes of the same widths write "
+        "the same: arithmetic, no fault of the rule"
+    ]
+    (fork,) = TWO_TASKS.forks
+    ended = replace(fork, plain_token=None, plain_text="", other_text="\n\x1b", gap=None, moved=None, cause="bug")
+    assert say.texts(replace(TWO_TASKS, runs=runs, forks=(ended,))) == [
+        "texts: chat-bread, `lookup` has `\\n\x1b` at token 4, plain decoding its end; plain passes of the same widths "
+        "write something else: this is a bug, please report it"
+    ]
+    assert "no, from 4" in shown(*tables.task_tables(replace(TWO_TASKS, runs=runs), 80))
+    warm = replace(TWO_TASKS, conditions=replace(TWO_TASKS.conditions, params=SamplingParams(0.8)))
+    assert say.texts(warm) == [
+        "texts: sampled without a seed, so they differ by chance; `--seed` makes them comparable"
+    ]
+
+
+def test_a_comparison_that_was_stopped_says_so() -> None:
+    assert not any("INCOMPLETE" in line for line in say.head(TWO_TASKS))
+    assert any("INCOMPLETE" in line for line in say.head(replace(TWO_TASKS, complete=False)))
+
+
+def slower(by: float) -> Comparison:
+    runs = tuple(
+        replace(run, decode_seconds=run.decode_seconds * by, request_seconds=run.request_seconds * by)
+        if run.mode == "lookup"
+        else run
+        for run in TWO_TASKS.runs
+    )
+    return replace(TWO_TASKS, runs=runs)
+
+
+def test_two_comparisons_agree_or_differ() -> None:
+    """The same speedups are within noise of each other; twice as slow is not."""
+    assert say.differences(TWO_TASKS, TWO_TASKS) == ["both were measured under the same conditions"]
+    same = shown(*tables.side_by_side(TWO_TASKS, TWO_TASKS, 100), room=100)
+    assert same.count("within noise") == 4
+    assert "differs" not in same
+    other = shown(*tables.side_by_side(TWO_TASKS, slower(2.0), 100), room=100)
+    assert other.count("0.50x, differs") == 2
+    machine = replace(TWO_TASKS.machine, cpu="another")
+    warm = replace(TWO_TASKS.conditions, seed=7)
+    assert say.differences(TWO_TASKS, replace(TWO_TASKS, machine=machine, conditions=warm)) == [
+        "the two differ in: machine, seed"
+    ]
+
+
+def test_names_of_files_are_not_obeyed() -> None:
+    """Control characters in a name that somebody else gave a task or model are shown."""
+    evil = replace(TWO_TASKS, tasks=(replace(TWO_TASKS.tasks[0], kind="\x1b[2J[bold]"),))
+    text = shown(*tables.task_tables(evil, 80))
+    assert "\x1b" not in text
+    assert "[bold]" in text
