@@ -20,14 +20,14 @@ from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import ModelFile, Session
-from speclocal.llama import log, rpc
+from speclocal.llama import log
 from speclocal.llama.devices import devices_for
 from speclocal.llama.placement import Placement
 from speclocal.llama.workers import Address
 from speclocal.models.footprint import footprint
 from speclocal.models.header import read_header
 
-pytestmark = pytest.mark.skipif(not rpc.available(), reason="llama.cpp is built without RPC")
+pytestmark = pytest.mark.rpc
 
 CONTEXT = 4096
 MIB = 1 << 20
