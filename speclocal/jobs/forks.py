@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import accumulate
 
 import numpy as np
@@ -23,7 +23,7 @@ from speclocal.decoding.sampling import distribution
 from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams
 
 
-class Cause(Enum):
+class Cause(StrEnum):
     """Why a reply is not that of plain decoding."""
 
     ARITHMETIC = "arithmetic"  # plain passes of the same widths write the same tokens
