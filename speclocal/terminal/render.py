@@ -90,6 +90,16 @@ class View:
         self._live.clear()
         self._board.show(draw)
 
+    def doing(self, what: str) -> None:
+        """Show what is being done."""
+        self._live.show(what, now=True)
+
+    def told(self, sentences: Sequence[str]) -> None:
+        """Print what was found out: a sentence, and those that support it."""
+        self._live.clear()
+        first, *rest = sentences
+        self.text(first + "\n" + "".join(f"  {sentence}\n" for sentence in rest))
+
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
         self._clear()

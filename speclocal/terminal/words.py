@@ -37,6 +37,11 @@ def visible(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
+def on_one_line(text: str) -> str:
+    """Return `text` with newlines and tabs shown, too."""
+    return visible(text).replace("\n", "\u240a").replace("\t", "\u2409")
+
+
 def number(value: float) -> str:
     """Return `value` in three significant digits: 1,230, 31.2, 0.740."""
     if value == 0 or not math.isfinite(value):
