@@ -24,10 +24,11 @@ from speclocal.jobs.forks import Cause, Fork, fork_of
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.goodness import Fit, fit
 from speclocal.jobs.modes import Mode
-from speclocal.jobs.reply import ReplySettings, Writing
+from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
 from speclocal.jobs.simulation import Place, Reply, copied, distributions_along, rows_at, simulate
 from speclocal.jobs.tasks import Task, built_in_tasks
+from speclocal.jobs.trace import rounds_of
 from speclocal.jobs.wrong_rules import WRONG_RULES
 from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
@@ -220,9 +221,7 @@ class Verification:
         settings = ReplySettings(
             mode=mode, max_tokens=self._settings.num_tokens, params=params, seed=seed, strict=self._settings.strict
         )
-        events = list(self._session.reply(prompt, settings))
-        rounds = [event.round for event in events if isinstance(event, Writing)]
-        return list({round_.position: round_ for round_ in rounds}.values())  # the last may have two events
+        return list(rounds_of(self._session.reply(prompt, settings)))
 
     def _distribution(self) -> DistributionPart:
         if not self._target.can_rollback:

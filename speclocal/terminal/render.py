@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate
@@ -159,6 +160,16 @@ class View:
         for line in lines:
             wrapped = textwrap.wrap(line, self.columns, subsequent_indent="  ") if self._on_terminal else [line]
             self.text("\n".join(wrapped) + "\n")
+
+    def line(self, text: Text) -> None:
+        """Print a line of text in its styles; on a terminal of any width it wraps by itself."""
+        self._live.clear()
+        self._out(rendered(text, self._paper, soft_wrap=True))
+
+    @property
+    def coloured(self) -> bool:
+        """Whether styles show in colours."""
+        return self._coloured
 
     @property
     def columns(self) -> int:

@@ -73,11 +73,8 @@ def fork_words(fork: Fork, vocab: Vocab) -> str:
 
 
 def token_text(token: int | None, vocab: Vocab) -> str:
-    """Return a token on one line, with control characters shown; None is the end of a reply."""
-    if token is None:
-        return "nothing more"
-    piece = vocab.piece(token)
-    return f"`{words.on_one_line(piece.decode('utf-8', 'replace') if piece else vocab.text(token))}`"
+    """Return a token between backticks; None is the end of a reply."""
+    return "nothing more" if token is None else f"`{words.token(token, vocab)}`"
 
 
 def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
