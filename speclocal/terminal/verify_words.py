@@ -31,6 +31,7 @@ _CHECKED = {
     "cache": "what is dropped from the cache leaves no trace",
     "widths": "which passes over several tokens compute the bits of one-token passes",
 }
+_MANY = 10  # widths that are listed
 _NO_DRAFTS = "nothing is drafted with this model, since its cache cannot drop rejected tokens"
 
 
@@ -58,18 +59,22 @@ def conclusion(parts: list[Part]) -> str:
     return "exact here: all parts hold, and no reply differs from plain decoding"
 
 
-def fork_words(fork: Fork, vocab: Vocab) -> str:
-    """Return where a reply leaves plain decoding, and why."""
+def fork_words(fork: Fork, vocab: Vocab, *, greedy: bool) -> str:
+    """Return where a reply leaves plain decoding, and why. greedy: the two likeliest tokens decide between them."""
     plain, other = (token_text(token, vocab) for token in (fork.plain_token, fork.other_token))
-    told = f"forks at token {fork.position + 1}: plain writes {plain}, this mode {other}"
-    if fork.gap is not None:
-        told += f"; the top two logits are {words.number(fork.gap)} apart there"
+    told = [f"forks at token {fork.position + 1}: plain writes {plain}, this mode {other}"]
+    if fork.gap is not None and greedy:
+        told.append(f"the top two logits are {words.number(fork.gap)} apart there")
     if fork.moved is not None:
-        told += f", and these passes move logits by up to {words.number(fork.moved)}"
-    told += f" (widths {', '.join(map(str, fork.widths))})"
-    if fork.cause is Cause.ARITHMETIC:
-        return f"{told}: arithmetic, since plain passes of the same widths write the same"
-    return f"{told}: A BUG, since plain passes of the same widths write something else"
+        told.append(f"these passes move logits by up to {words.number(fork.moved)}")
+    widths = ["..."] * (len(fork.widths) > _MANY) + [str(width) for width in fork.widths[-_MANY:]]
+    told.append(f"widths {', '.join(widths)}")
+    told.append(
+        "arithmetic, since plain passes of the same widths write the same"
+        if fork.cause is Cause.ARITHMETIC
+        else "A BUG, since plain passes of the same widths write something else"
+    )
+    return "; ".join(told)
 
 
 def token_text(token: int | None, vocab: Vocab) -> str:
@@ -100,7 +105,7 @@ def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
     told = [_of_mode(mode, [reply for reply in part.replies if reply.mode is mode]) for mode in modes]
     for reply in part.replies:
         if reply.fork:
-            told.append(f"{reply.mode}, {reply.request}: {fork_words(reply.fork, vocab)}")
+            told.append(f"{reply.mode}, {reply.request}: {fork_words(reply.fork, vocab, greedy=part.name == 'greedy')}")
     return told
 
 
