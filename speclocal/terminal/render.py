@@ -167,6 +167,11 @@ class View:
         self._out(rendered(text, self._paper, soft_wrap=True))
 
     @property
+    def at_keyboard(self) -> bool:
+        """Whether a person sees what is shown, and can answer with a key."""
+        return self._on_terminal and self._live.enabled and sys.stdin is not None and sys.stdin.isatty()
+
+    @property
     def coloured(self) -> bool:
         """Whether styles show in colours."""
         return self._coloured

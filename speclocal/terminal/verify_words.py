@@ -9,18 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from speclocal.decoding.costs import DEEP, Calibration
+from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.modes import Mode
-from speclocal.jobs.verify import (
-    FALSE_ALARM,
-    BitsPart,
-    BrokenOff,
-    ComparedReply,
-    DistributionPart,
-    Part,
-    Sampled,
-    TextPart,
-)
+from speclocal.jobs.verify import FALSE_ALARM
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
 

@@ -8,10 +8,10 @@ import pytest
 
 from speclocal.errors import ModelError
 from speclocal.jobs.cache_checks import BitCheck
+from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
 from speclocal.jobs.modes import Mode
-from speclocal.jobs.verify import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.terminal.verify_words import conclusion, fork_words, parts_json, sentences
 
 FORK = Fork(16, 0, 1, 0.0312, 0.12, (1, 9, 2), Cause.ARITHMETIC)

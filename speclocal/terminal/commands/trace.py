@@ -1,6 +1,5 @@
 """`speclocal trace`: one reply, round by round."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,7 +33,7 @@ def trace(
         raise UsageError("`--json` and `--jsonl -` both write to stdout", "leave one of them out")
     settings, choice, text = options.settings(), chosen(options), asked(prompt, view)
     shown = not options.json and jsonl != "-"
-    stepping = shown and not all_rounds and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    stepping = shown and not all_rounds and view.at_keyboard
     with written(jsonl) as file, opened(choice, options, view) as session:
         tokens = prompt_tokens(session, text, raw=options.raw)
         session.open_context(len(tokens), settings, options.ctx)

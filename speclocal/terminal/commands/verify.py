@@ -28,7 +28,8 @@ def verify(
     view: "View",
 ) -> None:
     """Check that drafting leaves the model's answers as they are, in five parts; exit code 1 if it does not."""
-    from speclocal.jobs.verify import Part, Verification, VerifySettings
+    from speclocal.jobs.findings import Part
+    from speclocal.jobs.verify import Verification, VerifySettings
     from speclocal.terminal.opening import chosen, opened
     from speclocal.terminal.verify_words import conclusion, parts_json, sentences
 
