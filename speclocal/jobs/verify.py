@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speclocal.decoding.acceptance import RatioRule
 from speclocal.decoding.theory import acceptance_rate, total_variation
@@ -159,17 +159,19 @@ class Verification:
 
     def _places(self, request: str, prompt: list[int]) -> tuple[int, dict[str, Place]]:
         """Return a telling position of the plain seeded reply, and the place there by who drafts."""
-        params = SamplingParams(self._settings.temperature, top_k=_FEW)
-        warmer = SamplingParams(self._settings.temperature * _WARMER, top_k=_FEW)
         self._progress(f"distribution: {request}, p and q")
         if request not in self._seeded:  # that part broke off
             self._seeded[request] = _ids(self._rounds(prompt, Mode.OFF, self._warm, self._settings.seed))
         reply = self._seeded[request]
-        draft, num_shared = self._session.draft, None
-        if draft is not None:
-            num_shared = min(draft.vocab_size, self._target.vocab_size)
-        drafting, draft_params = (draft, params) if draft else (self._target, warmer)
-        name = f"`{self._session.draft_name}`" if draft else f"the model itself at temperature {warmer.temperature:g}"
+        params = SamplingParams(self._settings.temperature, top_k=_FEW)
+        draft = self._session.draft
+        drafting: LlamaModel | TwoLayouts
+        if draft is not None and len(prompt) + len(reply) <= draft.context_size:
+            drafting, draft_params, name = draft, params, f"`{self._session.draft_name}`"
+        else:
+            drafting, draft_params = self._target, replace(params, temperature=_WARMER * params.temperature)
+            name = f"the model itself at temperature {draft_params.temperature:g}"
+        num_shared = min(drafting.vocab_size, self._target.vocab_size)
 
         ps = distributions_along(self._target, prompt, reply, params)
         qs = distributions_along(drafting, prompt, reply, draft_params, num_shared)

@@ -106,6 +106,14 @@ def test_a_model_that_cannot_draft_has_little_to_verify(run: Run, models: Models
     assert [part.get("replies") for part in ran.json["parts"]] == [[], [], None, None, None]
 
 
+def test_a_draft_model_that_lacks_room_is_left_out_of_the_distribution(run: Run, models: Models) -> None:
+    """One trained on 64 tokens cannot read the requests: p is tested against other drafters, and all parts hold."""
+    ran = run("verify", "-m", models.target, "-d", models.short, "--threads", "1", "-n", "4", "--json")
+    assert (ran.code, ran.json["holds"]) == (0, True)
+    drafters = {sampled["drafter"] for sampled in ran.json["parts"][2]["samples"]}
+    assert drafters == {"the model itself at temperature 1.6", "a copy that errs"}
+
+
 def test_the_default_model_is_exact_in_all_five_parts(run: Run, default_model_path: Path) -> None:
     """The real model drafting for itself: every mode the same text, drafts that are accepted, samples that follow p."""
     model = str(default_model_path)
