@@ -5,7 +5,9 @@ Knows the parts of a verification and a vocabulary, not how anything was found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from speclocal.decoding.costs import DEEP, Calibration
@@ -23,7 +25,7 @@ _CHECKED = {
     "cache": "what is dropped from the cache leaves no trace",
     "widths": "which passes over several tokens compute the bits of one-token passes",
 }
-_MANY = 10  # widths that are listed
+_MANY = 10  # runs of equal widths that are listed
 _NO_DRAFTS = "nothing is drafted with this model, since its cache cannot drop rejected tokens"
 
 
@@ -59,7 +61,8 @@ def fork_words(fork: Fork, vocab: Vocab, *, greedy: bool) -> str:
         told.append(f"the top two logits are {words.number(fork.gap)} apart there")
     if fork.moved is not None:
         told.append(f"these passes move logits by up to {words.number(fork.moved)}")
-    widths = ["..."] * (len(fork.widths) > _MANY) + [str(width) for width in fork.widths[-_MANY:]]
+    runs = [f"{width} x{count}" if count > 1 else str(width) for width, count in _runs(fork.widths)]
+    widths = ["..."] * (len(runs) > _MANY) + runs[-_MANY:]
     told.append(f"widths {', '.join(widths)}")
     told.append(
         "arithmetic, since plain passes of the same widths write the same"
@@ -88,6 +91,11 @@ def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
                 fork[f"{name}_text"] = None if token is None else vocab.piece(token).decode("utf-8", "replace")
         values.append(value)
     return values
+
+
+def _runs(widths: Sequence[int]) -> list[tuple[int, int]]:
+    """Return every width with the number of passes in a row that have it."""
+    return [(width, len(list(run))) for width, run in groupby(widths)]
 
 
 def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:

@@ -79,11 +79,11 @@ def test_a_fork_by_arithmetic_is_explained() -> None:
 
 
 def test_a_fork_by_a_bug_is_called_one() -> None:
-    """With a seed the gap of the logits does not decide, and is not told; of many widths the last ones are."""
-    fork = replace(BUG, other_token=None, widths=tuple(range(1, 21)), moved=None)
+    """With a seed the gap of the logits does not decide, and is not told; of many runs of widths the last ones are."""
+    fork = replace(BUG, other_token=None, widths=(*range(1, 21), 1, 1, 1), moved=None)
     assert fork_words(fork, VOCAB, greedy=False) == (  # type: ignore[arg-type]
         "forks at token 17: plain writes ` river\u240a`, this mode nothing more; "
-        "widths ..., 11, 12, 13, 14, 15, 16, 17, 18, 19, 20; "
+        "widths ..., 12, 13, 14, 15, 16, 17, 18, 19, 20, 1 x3; "
         "A BUG, since plain passes of the same widths write something else"
     )
 
