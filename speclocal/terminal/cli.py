@@ -12,7 +12,18 @@ import typer
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal import streams
 from speclocal.terminal.app import PANELS, app
-from speclocal.terminal.commands import cache, calibrate, chat, compare, generate, models, predict, summarize, trace, verify
+from speclocal.terminal.commands import (
+    cache,
+    calibrate,
+    chat,
+    compare,
+    generate,
+    models,
+    predict,
+    summarize,
+    trace,
+    verify,
+)
 
 COMMANDS = (cache, calibrate, chat, compare, generate, models, predict, summarize, trace, verify)
 app.registered_commands.sort(key=lambda command: PANELS.index(str(command.rich_help_panel)))

@@ -95,12 +95,6 @@ class View:
         """Show what is being done."""
         self._live.show(what, now=True)
 
-    def told(self, sentences: Sequence[str]) -> None:
-        """Print what was found out: a sentence, and those that support it."""
-        self._live.clear()
-        first, *rest = sentences
-        self.text(first + "\n" + "".join(f"  {sentence}\n" for sentence in rest))
-
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
         self._clear()
@@ -163,7 +157,7 @@ class View:
 
     def line(self, text: Text) -> None:
         """Print a line of text in its styles; on a terminal of any width it wraps by itself."""
-        self._live.clear()
+        self._clear()
         self._out(rendered(text, self._paper, soft_wrap=True))
 
     @property

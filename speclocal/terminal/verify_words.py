@@ -30,15 +30,17 @@ _NO_DRAFTS = "nothing is drafted with this model, since its cache cannot drop re
 
 
 def sentences(number: int, part: Part, vocab: Vocab) -> list[str]:
-    """Return what a part has shown: a heading, and what stands under it."""
+    """Return what a part has shown: a heading, and indented what stands under it."""
     heading = f"{number} {part.name}: {_CHECKED[part.name]}: {'holds' if part.holds else 'DOES NOT HOLD'}"
     if isinstance(part, BrokenOff):
-        return [heading, f"broke off: {part.error.message}"]
-    if isinstance(part, TextPart):
-        return [heading, *_of_texts(part, vocab)]
-    if isinstance(part, DistributionPart):
-        return [heading, *_of_samples(part)]
-    return [heading, *_of_bits(part)]
+        told = [f"broke off: {part.error.message}"]
+    elif isinstance(part, TextPart):
+        told = _of_texts(part, vocab)
+    elif isinstance(part, DistributionPart):
+        told = _of_samples(part)
+    else:
+        told = _of_bits(part)
+    return [heading, *(f"  {sentence}" for sentence in told)]
 
 
 def conclusion(parts: list[Part]) -> str:

@@ -91,9 +91,9 @@ def test_a_fork_by_a_bug_is_called_one() -> None:
 def test_the_replies_of_a_mode_are_counted() -> None:
     """Per mode: how many replies are the same, and how many of their tokens were drafted; then the forks."""
     _, lookup, auto, fork = sentences(1, texts(FORK), VOCAB)  # type: ignore[arg-type]
-    assert lookup == "lookup: 1 of 1 replies the same; 5 of their 32 tokens were drafted"
-    assert auto == "auto: 0 of 1 replies the same; 7 of their 30 tokens were drafted"
-    assert fork.startswith("auto, chat: forks at token 17: ")
+    assert lookup == "  lookup: 1 of 1 replies the same; 5 of their 32 tokens were drafted"
+    assert auto == "  auto: 0 of 1 replies the same; 7 of their 30 tokens were drafted"
+    assert fork.startswith("  auto, chat: forks at token 17: ")
 
 
 def test_the_conclusion_names_what_failed() -> None:

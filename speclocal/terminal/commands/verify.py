@@ -39,7 +39,7 @@ def verify(
         for part in Verification(session, settings, view.doing, view.measuring).parts():
             parts.append(part)
             if not options.json:
-                view.told(sentences(len(parts), part, session.vocab))
+                view.sentences(sentences(len(parts), part, session.vocab))
         for note in session.notes:
             view.note(note)
         if options.json:
@@ -47,6 +47,6 @@ def verify(
             holds = all(part.holds for part in parts)
             view.result({**models, "holds": holds, "parts": parts_json(parts, session.vocab)})
         else:
-            view.told([conclusion(parts)])
+            view.sentences([conclusion(parts)])
     if not all(part.holds for part in parts):
         raise typer.Exit(1)
