@@ -17,7 +17,16 @@ from speclocal.jobs.trace import rounds_of
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal.keys import read_key
 from speclocal.terminal.render import View
-from speclocal.terminal.trace_words import ending, judged_table, legend, round_json, round_lines, times, totals
+from speclocal.terminal.trace_words import (
+    ending,
+    judged_table,
+    legend,
+    round_json,
+    round_lines,
+    rule_words,
+    times,
+    totals,
+)
 
 _PROMPT = "any key: the next round, a: all of them, q: quit"
 
@@ -48,8 +57,8 @@ def trace(
     """
     begin, stats, values = reply.stats.prompt_tokens, Stats(), []
     if shown:
-        for line in legend(seeded=settings.seed is not None, coloured=view.coloured):
-            view.line(line)
+        view.line(legend(coloured=view.coloured))
+        view.sentences([rule_words(seeded=settings.seed is not None)])
     for number, round_ in enumerate(rounds_of(reply), 1):
         stats.add(round_)
         stats.decode_seconds += round_.seconds
@@ -64,7 +73,7 @@ def trace(
             view.line(line)
         if round_.num_drafted:
             view.tables(judged_table(round_, vocab))
-        view.text(f"{ending(round_, vocab)}; {times(round_)}\n")
+        view.sentences([f"{ending(round_, vocab)}; {times(round_)}"])
         if stepping and not round_.finish:
             view.doing(_PROMPT)
             key = read_key()
@@ -72,5 +81,5 @@ def trace(
                 break
             stepping = key not in ("a", "A")
     if shown:
-        view.text(f"\n{totals(stats)}\n")
+        view.sentences(["", totals(stats)])
     return values

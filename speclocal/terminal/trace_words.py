@@ -18,24 +18,30 @@ from speclocal.terminal import words
 
 _STYLES = {DraftFate.ACCEPTED: "green", DraftFate.REJECTED: "red", DraftFate.DROPPED: "dim"}
 _MARKS = {DraftFate.ACCEPTED: "+", DraftFate.REJECTED: "-", DraftFate.DROPPED: "."}
+_FATES = {
+    DraftFate.ACCEPTED: "accepted",
+    DraftFate.REJECTED: "rejected",
+    DraftFate.DROPPED: "behind a rejected one",
+}
 _OWN_STYLE, _OWN_MARK = "bold cyan", "="
 
 
-def legend(*, seeded: bool, coloured: bool) -> list[Text]:
-    """Return how to read a trace: the marks of tokens, and the rule in words."""
-    what = {"accepted": DraftFate.ACCEPTED, "rejected": DraftFate.REJECTED, "behind a rejected one": DraftFate.DROPPED}
+def legend(*, coloured: bool) -> Text:
+    """Return how tokens are marked by their fates."""
     line = Text("tokens: ")
-    for text, fate in what.items():
+    for fate, text in _FATES.items():
         line += _marked(text, _STYLES[fate], _MARKS[fate], coloured=coloured) + Text(" ")
-    line += _marked("the target's own", _OWN_STYLE, _OWN_MARK, coloured=coloured)
+    return line + _marked("the target's own", _OWN_STYLE, _OWN_MARK, coloured=coloured)
+
+
+def rule_words(*, seeded: bool) -> str:
+    """Return the rule by which tokens are judged."""
     if seeded:
-        rule = "rule: target and drafter choose with the same noise; a token is kept if the target chooses it too"
-    else:
-        rule = (
-            "rule: a token is kept if the draw is below the threshold p/q; "
-            "else another is drawn from the residual, what p has more than q"
-        )
-    return [line, Text(rule)]
+        return "rule: target and drafter choose with the same noise; a token is kept if the target chooses it too"
+    return (
+        "rule: a token is kept if the draw is below the threshold p/q; else another is drawn from the residual, "
+        "what p has more than q"
+    )
 
 
 def round_lines(number: int, round_: Round, begin: int, vocab: Vocab, *, coloured: bool) -> list[Text]:
