@@ -5,7 +5,8 @@ Knows two replies of one prompt and the passes that made them; who drafted plays
 Passes of different width may differ in the last bits of their logits, and a near-tie can then fall the other way: that
 is arithmetic. The test: run passes of the same widths, begun at the same places, over the reply itself. No drafter
 guesses in them and no rule accepts, so all they know of the reply is its text and its widths. If the target's own
-choice after every token is the next token of the reply, the reply follows from the widths. If not, it is a bug.
+choice after every token is the next token of the reply, the reply follows from the widths. If not, it is a bug, unless
+the model mixes experts: there a row may also depend on the rows beside it, which the test does not repeat.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import accumulate
 
 import numpy as np
@@ -23,7 +24,7 @@ from speclocal.decoding.sampling import distribution
 from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams
 
 
-class Cause(Enum):
+class Cause(StrEnum):
     """Why a reply is not that of plain decoding."""
 
     ARITHMETIC = "arithmetic"  # plain passes of the same widths write the same tokens
@@ -64,7 +65,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Way:
+class _Way:
     """What the target itself chooses along a reply, and a copy of its logits at the fork."""
 
     chosen: list[int]
@@ -162,11 +163,11 @@ def _along(
     rule: Rule,
     params: SamplingParams,
     position: int,
-) -> Way:
+) -> _Way:
     chosen: list[int] = []
     logits = None
     for i, choice in enumerate(plain_choices(target, prompt, reply, passes, rule, params)):
         chosen.append(choice.token)
         if i == position:
             logits = choice.logits.copy()
-    return Way(chosen, logits)
+    return _Way(chosen, logits)

@@ -36,10 +36,10 @@ def tell(error: SpeclocalError) -> None:
         _print(Text("\nhint: ", style="bold") + Text(words.visible(error.hint), style="none"))
 
 
-def rendered(what: RenderableType, out: Console) -> str:
-    """Return what a console would print."""
+def rendered(what: RenderableType, out: Console, *, soft_wrap: bool | None = None) -> str:
+    """Return what a console would print. soft_wrap: leave it to the terminal; None does as the console does."""
     out.file = sheet = StringIO()
-    out.print(what)
+    out.print(what, soft_wrap=soft_wrap)
     return sheet.getvalue()
 
 

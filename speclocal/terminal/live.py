@@ -100,5 +100,5 @@ class LiveLine:
 
 def _fitting(text: str, columns: int) -> str:
     """Return `text` in one row of at most so many columns."""
-    text = words.visible(text).replace("\n", "\u240a").replace("\t", "\u2409")
+    text = words.on_one_line(text)
     return text if cell_len(text) <= columns else set_cell_size(text, columns)

@@ -5,9 +5,12 @@ Knows options, jobs and the view; what is asked of the models is each command's 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 
+from speclocal.errors import UsageError
 from speclocal.jobs.generate import Choice, choose_models, open_session
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import Reply
@@ -16,6 +19,7 @@ from speclocal.llama import log
 from speclocal.llama.devices import devices_for
 from speclocal.terminal.options import MachineOptions, ModelOptions, ReplyOptions
 from speclocal.terminal.render import View, reply_json
+from speclocal.text.documents import MAX_BYTES, read_document
 
 
 def chosen(options: ModelOptions) -> Choice:
@@ -41,6 +45,31 @@ def opened(choice: Choice, options: MachineOptions, view: View) -> Iterator[Sess
         context=options.ctx if isinstance(options, ReplyOptions) else None,
     ) as session:
         yield session
+
+
+def asked(prompt: str, view: View) -> str:
+    """Return what a prompt on the command line and text that is piped in ask together.
+
+    Raises UsageError when there is neither.
+    """
+    text = "\n\n".join(part for part in (prompt, _piped(view)) if part.strip())
+    if not text:
+        raise UsageError("there is no prompt", 'give one: `speclocal generate "..."`, or pipe text into it')
+    return text
+
+
+def _piped(view: View) -> str:
+    """Return what is piped in as text; nothing at a terminal, or from a blank pipe."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    with view.waiting("standard input"):
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if not data.strip():
+        return ""
+    document = read_document("-", stdin=BytesIO(data), keep_html=True)
+    for note in document.notes:
+        view.note(note)
+    return document.text
 
 
 def show(reply: Reply, session: Session, choice: Choice, options: ReplyOptions, view: View, **about: object) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Fate
@@ -90,6 +91,10 @@ class View:
         self._live.clear()
         self._board.show(draw)
 
+    def doing(self, what: str) -> None:
+        """Show what is being done."""
+        self._live.show(what, now=True)
+
     def note(self, text: str) -> None:
         """Say something beside the text, on a line of its own."""
         self._clear()
@@ -149,6 +154,21 @@ class View:
         for line in lines:
             wrapped = textwrap.wrap(line, self.columns, subsequent_indent="  ") if self._on_terminal else [line]
             self.text("\n".join(wrapped) + "\n")
+
+    def line(self, text: Text) -> None:
+        """Print a line of text in its styles; on a terminal of any width it wraps by itself."""
+        self._clear()
+        self._out(rendered(text, self._paper, soft_wrap=True))
+
+    @property
+    def at_keyboard(self) -> bool:
+        """Whether a person sees what is shown, and can answer with a key."""
+        return self._on_terminal and self._live.enabled and sys.stdin is not None and sys.stdin.isatty()
+
+    @property
+    def coloured(self) -> bool:
+        """Whether styles show in colours."""
+        return self._coloured
 
     @property
     def columns(self) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from speclocal.jobs.reply import Reply, ReplySettings
     from speclocal.jobs.summarize import PartProgress, Plan
     from speclocal.jobs.worker import Worker
+    from speclocal.llama.vocab import Vocab
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -36,6 +37,17 @@ _CUT_OFF = {
 def visible(text: str) -> str:
     """Return `text` with control characters shown, so that a terminal does not obey them."""
     return text.translate(_VISIBLE)
+
+
+def on_one_line(text: str) -> str:
+    """Return `text` with newlines and tabs shown, too."""
+    return visible(text).replace("\n", "\u240a").replace("\t", "\u2409")
+
+
+def token(token: int, vocab: Vocab) -> str:
+    """Return the text of a token on one line; a control token as the vocabulary writes it."""
+    piece = vocab.piece(token)
+    return on_one_line(piece.decode("utf-8", "replace") if piece else vocab.text(token))
 
 
 def number(value: float) -> str:

@@ -26,6 +26,7 @@ from speclocal.decoding.types import (
     SamplingParams,
     Verdict,
 )
+from speclocal.jobs.wrong_rules import OneDrawForBoth, TargetForResidual
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -133,26 +134,6 @@ def test_ratio_rule_follows_the_filtered_target(drafted: str) -> None:
 def test_coupled_rule_follows_the_target(drafted: str) -> None:
     """Over seeds, the first tokens follow the target's distribution; false alarm once in 10,000 sets of seeds."""
     assert p_value(CoupledRule, PLANNERS[drafted]) > FALSE_ALARM
-
-
-class TargetForResidual(RatioRule):
-    """Repairs a rejection with p."""
-
-    def judge(self, p: Distribution, q: Distribution, drafted: int, position: int) -> Verdict:
-        verdict = super().judge(p, q, drafted, position)
-        if verdict.fate is Fate.ACCEPTED:
-            return verdict
-        return Verdict(self.choose(p, position), Fate.CORRECTION, drafted)
-
-
-class OneDrawForBoth(RatioRule):
-    """Repairs a rejection with the number that rejected."""
-
-    def judge(self, p: Distribution, q: Distribution, drafted: int, position: int) -> Verdict:
-        verdict = super().judge(p, q, drafted, position)
-        if verdict.fate is Fate.ACCEPTED:
-            return verdict
-        return Verdict(residual(p, q).draw(uniform(self.seed, Use.ACCEPT, position)), Fate.CORRECTION, drafted)
 
 
 class DraftDrawForAccept(RatioRule):

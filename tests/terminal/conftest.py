@@ -54,7 +54,7 @@ def run(models: Models, environment: dict[str, str]) -> Run:
             capture_output=True,
             cwd=kwargs.pop("cwd", models.folder),
             env={**environment, **(env or {})},
-            timeout=120,
+            timeout=kwargs.pop("timeout", 120),
             check=False,
             **kwargs,
         )

@@ -1,0 +1,169 @@
+"""What was verified, in plain words and as plain values.
+
+Knows the parts of a verification and a vocabulary, not how anything was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from speclocal.decoding.costs import DEEP, Calibration
+from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
+from speclocal.jobs.forks import Cause, Fork
+from speclocal.jobs.modes import Mode
+from speclocal.jobs.verify import FALSE_ALARM
+from speclocal.llama.vocab import Vocab
+from speclocal.terminal import words
+
+_CHECKED = {
+    "greedy": "at temperature 0 every mode writes what plain decoding writes",
+    "seeded": "with a seed every mode writes what plain decoding writes",
+    "distribution": "without a seed, what is written follows the model's own distribution",
+    "cache": "what is dropped from the cache leaves no trace",
+    "widths": "which passes over several tokens compute the bits of one-token passes",
+}
+_MANY = 10  # runs of equal widths that are listed
+_NO_DRAFTS = "nothing is drafted with this model, since its cache cannot drop rejected tokens"
+
+
+def sentences(number: int, part: Part, vocab: Vocab) -> list[str]:
+    """Return what a part has shown: a heading, and indented what stands under it."""
+    heading = f"{number} {part.name}: {_CHECKED[part.name]}: {'holds' if part.holds else 'DOES NOT HOLD'}"
+    if isinstance(part, BrokenOff):
+        told = [f"broke off: {part.error.message}"]
+    elif isinstance(part, TextPart):
+        told = _of_texts(part, vocab)
+    elif isinstance(part, DistributionPart):
+        told = _of_samples(part)
+    else:
+        told = _of_bits(part)
+    return [heading, *(f"  {sentence}" for sentence in told)]
+
+
+def conclusion(parts: list[Part]) -> str:
+    """Return the last sentence."""
+    failed = [f"{number} ({part.name})" for number, part in enumerate(parts, 1) if not part.holds]
+    if failed:
+        return f"NOT exact here: {', '.join(failed)}"
+    forks = sum(len(part.forks) for part in parts if isinstance(part, TextPart))
+    if forks:
+        what = "1 fork" if forks == 1 else f"{forks} forks"
+        return f"exact here, but for {what} by arithmetic; `--strict` avoids them"
+    return "exact here: all parts hold, and no reply differs from plain decoding"
+
+
+def fork_words(fork: Fork, vocab: Vocab, *, greedy: bool) -> str:
+    """Return where a reply leaves plain decoding, and why. greedy: the two likeliest tokens decide between them."""
+    plain, other = (token_text(token, vocab) for token in (fork.plain_token, fork.other_token))
+    told = [f"forks at token {fork.position + 1}: plain writes {plain}, this mode {other}"]
+    if fork.gap is not None and greedy:
+        told.append(f"the top two logits are {words.number(fork.gap)} apart there")
+    if fork.moved is not None:
+        told.append(f"these passes move logits by up to {words.number(fork.moved)}")
+    runs = [f"{width} x{count}" if count > 1 else str(width) for width, count in _runs(fork.widths)]
+    widths = ["..."] * (len(runs) > _MANY) + runs[-_MANY:]
+    told.append(f"widths {', '.join(widths)}")
+    told.append(
+        "arithmetic, since plain passes of the same widths write the same"
+        if fork.cause is Cause.ARITHMETIC
+        else "A BUG, since plain passes of the same widths write something else"
+    )
+    return "; ".join(told)
+
+
+def token_text(token: int | None, vocab: Vocab) -> str:
+    """Return a token between backticks; None is the end of a reply."""
+    return "nothing more" if token is None else f"`{words.token(token, vocab)}`"
+
+
+def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
+    """Return the parts as plain values; forks tell the texts of their tokens too."""
+    values = []
+    for part in parts:
+        if isinstance(part, BrokenOff):
+            values.append({"name": part.name, "holds": False, "error": part.error.message})
+            continue
+        value = {"name": part.name, "holds": part.holds, **asdict(part)}
+        for fork in (reply["fork"] for reply in value.get("replies", ()) if reply["fork"]):
+            for name in ("plain", "other"):
+                token = fork[f"{name}_token"]
+                fork[f"{name}_text"] = None if token is None else vocab.piece(token).decode("utf-8", "replace")
+        values.append(value)
+    return values
+
+
+def _runs(widths: Sequence[int]) -> list[tuple[int, int]]:
+    """Return every width with the number of passes in a row that have it."""
+    return [(width, len(list(run))) for width, run in groupby(widths)]
+
+
+def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
+    if not part.replies:
+        return [_NO_DRAFTS]
+    modes = dict.fromkeys(reply.mode for reply in part.replies)
+    told = [_of_mode(mode, [reply for reply in part.replies if reply.mode is mode]) for mode in modes]
+    for reply in part.replies:
+        if reply.fork:
+            told.append(f"{reply.mode}, {reply.request}: {fork_words(reply.fork, vocab, greedy=part.name == 'greedy')}")
+    return told
+
+
+def _of_mode(mode: Mode, replies: list[ComparedReply]) -> str:
+    same = sum(reply.fork is None for reply in replies)
+    tokens, accepted = (sum(getattr(reply, name) for reply in replies) for name in ("num_tokens", "num_accepted"))
+    return f"{mode}: {same} of {len(replies)} replies the same; {accepted} of their {tokens} tokens were drafted"
+
+
+def _of_samples(part: DistributionPart) -> list[str]:
+    if not part.samples:
+        return [_NO_DRAFTS]
+    num_replies = part.samples[0].two_tokens.num_samples
+    told = [
+        f"{num_replies:,} replies simulated at each place, with p and q of these models and the rule that answers",
+        *(f"{_sample(sampled)}{': FAILS' * (sampled.p_value < part.limit)}" for sampled in part.samples),
+        f"limit: p-value {part.limit:.1g}; a right rule falls below it about once in {1 / FALSE_ALARM:,.0f} runs",
+    ]
+    for mistake, samples in part.wrong.items():
+        worst = min(samples, key=lambda sampled: sampled.p_value)
+        caught = "caught" if part.fails(samples) else "NOT CAUGHT"
+        told.append(f"wrong rule, {mistake}: {caught}, p-value {_p_value(worst.p_value)}")
+    return told
+
+
+def _sample(sampled: Sampled) -> str:
+    one, two = sampled.one_token, sampled.two_tokens
+    return (
+        f"{sampled.request}, token {sampled.position + 1}, drafts by {sampled.drafter} (accepted at "
+        f"{sampled.acceptance:.2f}): one token: p-value {_p_value(one.p_value)}, largest gap {one.largest_gap:.4f}; "
+        f"two: p-value {_p_value(two.p_value)}, largest gap {two.largest_gap:.4f}"
+    )
+
+
+def _p_value(value: float) -> str:
+    return f"{value:.2g}" if value >= 1e-300 else "below 1e-300"
+
+
+def _of_bits(part: BitsPart) -> list[str]:
+    if part.calibration is None and not part.checks:
+        return [_NO_DRAFTS]
+    broken = [check for check in part.checks if not check.holds]
+    if part.calibration is None:
+        return [f"{check.what}: {_bits(check.holds, check.largest_difference)}" for check in part.checks]
+    told = _of_widths(part.calibration)
+    told.append(f"confirmed now: {len(part.checks) - len(broken)} of {len(part.checks)} widths")
+    return told + [f"{check.what}: {_bits(False, check.largest_difference)}" for check in broken]
+
+
+def _of_widths(calibration: Calibration) -> list[str]:
+    told = []
+    for found in calibration.exact:
+        beyond = " and beyond" if found.depth > DEEP else ""
+        told.append(f"to {found.depth} tokens of context{beyond}, of those tried: {', '.join(map(str, found.widths))}")
+    return told
+
+
+def _bits(holds: bool, largest_difference: float) -> str:
+    return "the same logits, bit for bit" if holds else f"logits differ by up to {words.number(largest_difference)}"
