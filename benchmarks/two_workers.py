@@ -30,7 +30,7 @@ from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
 from speclocal.llama.workers import parse
 
-PROMPT = "List the days of the week in one line. Then list them in one line again."
+PROMPT = "List the days of the week. Then list them again, each with a sentence about it."
 WAYS = {"greedy": (0.0, None), "seed 7": (0.8, 7)}
 """Temperature and seed."""
 
@@ -118,7 +118,7 @@ def lose_a_worker(model: str, spread: Placement, workers: list[Worker]) -> bool:
         reply = session.reply(tokens, settings)
         try:
             for count, _ in enumerate(reply):
-                if count == 8:
+                if count == 4:
                     workers[1].end()
             print("a worker ended, and the reply went on")
             return False

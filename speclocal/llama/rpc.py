@@ -54,7 +54,10 @@ class Connection:
 
         Raises ModelError when a worker does not answer, or speaks another version of the protocol.
         """
+        global _stuck
         require()
+        if _stuck:
+            raise ModelError("this process cannot meet workers any more: one of them was of another version", _RESTART)
         self.addresses = tuple(addresses)
         self.num_users = 0  # each has called `connect`, and not yet `leave`
         self.lost: WorkerError | None = None
@@ -70,10 +73,13 @@ class Connection:
             try:
                 self.devices += self._guard.run(_devices_at, f"{address}#{number}")
             except GaveUp as exc:
-                raise ModelError(
-                    f"the worker {address} speaks version {version} of llama.cpp's RPC protocol and this build another",
-                    "install the same version of llama-cpp-python on both machines",
-                ) from exc
+                _stuck = True
+                if "version mismatch" in log.reason():
+                    raise ModelError(
+                        f"the worker {address} speaks version {version} of llama.cpp's protocol, this build another",
+                        "install the same version of llama-cpp-python on both machines",
+                    ) from exc
+                raise WorkerError(f"the worker {address} went away as soon as it was met", _RESTART) from exc
 
     def run(
         self, call: Callable[_Arguments, _Value], *arguments: _Arguments.args, **named: _Arguments.kwargs
@@ -112,6 +118,8 @@ class Connection:
         )
 
 
+_RESTART = "start the command again"
+_stuck = False  # llama.cpp gave up while it met a worker, and holds a lock that it needs to meet any
 _numbers = itertools.count()
 _open: dict[tuple[Address, ...], Connection] = {}
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
+from contextlib import suppress
 
 import pytest
 from commands import Models, Ran, Run
@@ -52,6 +55,30 @@ def test_an_unreachable_worker_is_an_error_before_loading(generate: Run, models:
             f"error: no worker answers at 127.0.0.1:{port}: Connection refused\n\n"
             f"hint: start one there with `speclocal worker --host 127.0.0.1 --port {port}`\n",
         )
+
+
+@with_rpc
+def test_a_worker_of_another_version_is_an_error_before_loading(generate: Run, models: Models) -> None:
+    """llama.cpp judges its version, and ends the process over it if nobody prevents that."""
+    with socket.create_server(("127.0.0.1", 0)) as place:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = place.accept()
+                    with connection:
+                        connection.recv(33, socket.MSG_WAITALL)
+                        connection.sendall(struct.pack("<Q3B25x", 28, 99, 1, 2))
+
+        threading.Thread(target=answer, daemon=True).start()
+        port = place.getsockname()[1]
+        assert generate("hello", "-m", models.cut, "--rpc", f"127.0.0.1:{port}") == Ran(
+            1,
+            "",
+            f"error: the worker 127.0.0.1:{port} speaks version 99.1.2 of llama.cpp's protocol, this build another\n\n"
+            "hint: install the same version of llama-cpp-python on both machines\n",
+        )
+        place.shutdown(socket.SHUT_RDWR)
 
 
 @with_rpc
