@@ -79,7 +79,6 @@ class Played:
 
     max_pass = 512
     max_rows = 128
-    can_rollback = True
 
     def __init__(
         self, trace: Trace, says: Sequence[int], confidence: Sequence[float], costs: Calibration, clock: Clock
@@ -104,6 +103,9 @@ class Played:
                 sure = min(max(self._confidence[index], 1e-3), 1 - 1e-6)
                 rows[i, self._says[index]] = math.log(sure / (1 - sure) * (self.vocab_size - 1))
         return rows
+
+    def nearest(self, length: int) -> int:
+        return length
 
     def rollback(self, length: int) -> None:
         del self.cached[length:]

@@ -51,7 +51,7 @@ class Models:
     draft: str = "draft.gguf"  # guesses well for `target`
     stranger: str = "stranger.gguf"  # has another vocabulary
     sentencepiece: str = "sentencepiece.gguf"  # has a vocabulary of another kind
-    recurrent: str = "recurrent.gguf"  # cannot roll back
+    recurrent: str = "recurrent.gguf"  # has a cache that cannot drop tokens
     short: str = "short.gguf"  # was trained on 64 tokens
     cut: str = "cut.gguf"  # ends in the middle
     page: str = "page.gguf"  # is an HTML page

@@ -27,7 +27,7 @@ from speclocal.decoding.types import (
     SamplingParams,
     Worth,
 )
-from speclocal.errors import ContextError, ModelError
+from speclocal.errors import ContextError
 
 _MAX_VOCAB = 16
 GREEDY = SamplingParams()
@@ -39,6 +39,7 @@ class FakeModel:
     seed: which language it speaks. sharpness: how sure it is. noise: how far it strays from another model of the same
     seed, in units of its own logits. A smaller vocabulary is cut from a larger one. Returned logits turn to NaN at the
     next pass, as those of llama.cpp turn to something else. `widths` records the tokens of every pass.
+    can_rollback: False for a cache that can only return to where its last pass over several tokens began or ended.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class FakeModel:
         self.can_rollback = can_rollback
         self.cached: list[int] = []
         self.widths: list[int] = []
+        self._places = [0]
         self._language = (seed, sharpness, noise)
         self._returned = np.empty((0, vocab_size), dtype=np.float32)
 
@@ -76,19 +78,33 @@ class FakeModel:
             raise ContextError(f"{len(self.cached) + len(tokens)} tokens do not fit {self.context_size}")
         if not all(0 <= token < self.vocab_size for token in tokens):
             raise ValueError(f"no such token: {list(tokens)}")
-        self.widths.append(len(tokens))
-        self.cached.extend(tokens)
+        self._read(tokens)
         ends = range(len(self.cached) - num_rows + 1, len(self.cached) + 1)
         rows = [self.logits_after(self.cached[max(0, end - 2) : end]) for end in ends]
         self._returned = np.array(rows, dtype=np.float32).reshape(num_rows, self.vocab_size)
         return self._returned
 
+    def nearest(self, length: int) -> int:
+        length = min(length, len(self.cached))
+        if self.can_rollback or length == len(self.cached):
+            return length
+        return max(place for place in self._places if place <= length)
+
     def rollback(self, length: int) -> None:
         if not 0 <= length <= len(self.cached):
             raise ValueError(f"cannot roll back to {length} of {len(self.cached)} tokens")
-        if 0 < length < len(self.cached) and not self.can_rollback:
-            raise ModelError(f"this cache cannot drop the tokens behind {length}")
-        del self.cached[length:]
+        nearest, kept = self.nearest(length), self.cached[:length]
+        del self.cached[nearest:]
+        self._places = [place for place in self._places if place <= nearest]
+        if nearest < length:
+            self._read(kept[nearest:])
+
+    def _read(self, tokens: Sequence[int]) -> None:
+        start = len(self.cached)
+        self.widths.append(len(tokens))
+        self.cached.extend(tokens)
+        if len(tokens) > 1:
+            self._places = [0, start, len(self.cached)]
 
 
 @cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ HEADS, KV_HEADS = 4, 2
 HEAD_WIDTH = WIDTH // HEADS
 INNER = 96  # width of the feed-forward layer
 LAYERS = 2
+STATE, STATE_RANK, KERNEL = 16, WIDTH // 16, 4  # of a layer that remembers the text in one state
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
@@ -215,9 +216,11 @@ def write_llama(
     return file.write(path, metadata)
 
 
-def write_sliding_window(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, window: int = 32) -> Path:
+def write_sliding_window(
+    path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, noise: float = 0.0, window: int = 32
+) -> Path:
     """Write a small Gemma 2: every other layer sees `window` tokens back and no further."""
-    file = _File("gemma2", vocabulary or bpe(), seed)
+    file = _File("gemma2", vocabulary or bpe(), seed, noise)
     file.attention_header(4096)
     file.add("attention.layer_norm_rms_epsilon", 1e-5).add("attention.sliding_window", window)
     file.add("attention.key_length", HEAD_WIDTH).add("attention.value_length", HEAD_WIDTH)
@@ -229,40 +232,36 @@ def write_sliding_window(path: Path, vocabulary: Vocabulary | None = None, *, se
     return file.write(path)
 
 
-def write_recurrent(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0) -> Path:
+def write_recurrent(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, noise: float = 0.0) -> Path:
     """Write a small Mamba: no attention; all it remembers is one state, which cannot be taken back."""
-    inner, kernel, state, rank = 2 * WIDTH, 4, 16, WIDTH // 16
-    file = _File("mamba", vocabulary or bpe(), seed)
-    for key, value in (
-        ("context_length", 4096),
-        ("embedding_length", WIDTH),
-        ("feed_forward_length", 0),
-        ("attention.head_count", 0),
-        ("block_count", LAYERS),
-        ("ssm.conv_kernel", kernel),
-        ("ssm.inner_size", inner),
-        ("ssm.state_size", state),
-        ("ssm.time_step_rank", rank),
-        ("attention.layer_norm_rms_epsilon", 1e-5),
-    ):
-        file.add(key, value)
+    file = _File("mamba", vocabulary or bpe(), seed, noise)
+    file.add("context_length", 4096).add("embedding_length", WIDTH).add("feed_forward_length", 0)
+    file.add("attention.head_count", 0).add("block_count", LAYERS).add("attention.layer_norm_rms_epsilon", 1e-5)
+    file.mamba_header()
     file.embeddings()
     for layer in range(LAYERS):
-        block = f"blk.{layer}"
-        file.norms(f"{block}.attn_norm")
-        file.matrix(f"{block}.ssm_in", 2 * inner, WIDTH)
-        file.matrix(f"{block}.ssm_conv1d", inner, kernel).vector(f"{block}.ssm_conv1d.bias", inner)
-        file.matrix(f"{block}.ssm_x", rank + 2 * state, inner)
-        file.matrix(f"{block}.ssm_dt", inner, rank).vector(f"{block}.ssm_dt.bias", inner)
-        file.tensor(f"{block}.ssm_a", -np.tile(np.arange(1, state + 1, dtype=np.float32), (inner, 1)))
-        file.vector(f"{block}.ssm_d", inner)
-        file.matrix(f"{block}.ssm_out", WIDTH, inner)
+        file.mamba(layer)
     return file.write(path)
 
 
-def write_hybrid(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0) -> Path:
-    """Write a small LFM2: a layer of short convolution, whose state cannot be taken back, and one of attention."""
-    file = _File("lfm2", vocabulary or bpe(), seed)
+def write_hybrid(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, noise: float = 0.0) -> Path:
+    """Write a small Jamba: a layer of Mamba and one of attention."""
+    file = _File("jamba", vocabulary or bpe(), seed, noise)
+    file.attention_header(4096, kv_heads=[0, KV_HEADS])
+    file.add("attention.layer_norm_rms_epsilon", 1e-5)
+    file.mamba_header()
+    file.embeddings()
+    file.mamba(0)
+    file.norms("blk.0.ssm_dt_norm", width=STATE_RANK).norms("blk.0.ssm_b_norm", "blk.0.ssm_c_norm", width=STATE)
+    file.attention(1)
+    for layer in range(LAYERS):
+        file.feed_forward(layer)
+    return file.write(path)
+
+
+def write_convolution(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, noise: float = 0.0) -> Path:
+    """Write a small LFM2: a layer of short convolution and one of attention. llama.cpp can keep its last states."""
+    file = _File("lfm2", vocabulary or bpe(), seed, noise)
     file.attention_header(4096, kv_heads=[0, KV_HEADS])
     file.add("attention.layer_norm_rms_epsilon", 1e-5).add("shortconv.l_cache", 3)
     file.embeddings(output_norm="token_embd_norm")
@@ -275,6 +274,41 @@ def write_hybrid(path: Path, vocabulary: Vocabulary | None = None, *, seed: int 
     for layer in range(LAYERS):
         file.feed_forward(layer)
     return file.write(path)
+
+
+def write_delta_net(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0, noise: float = 0.0) -> Path:
+    """Write a small Qwen 3.5: a layer of gated delta net and one of attention. llama.cpp can keep its last states."""
+    file = _File("qwen35", vocabulary or bpe(), seed, noise)
+    heads, inner = 2, 2 * STATE
+    file.attention_header(4096)
+    file.add("attention.layer_norm_rms_epsilon", 1e-5).add("full_attention_interval", 2)
+    file.add("attention.key_length", HEAD_WIDTH).add("attention.value_length", HEAD_WIDTH)
+    file.add("rope.dimension_count", HEAD_WIDTH).add("rope.dimension_sections", [4, 2, 2, 0])
+    file.add("ssm.conv_kernel", KERNEL).add("ssm.inner_size", inner).add("ssm.state_size", STATE)
+    file.add("ssm.time_step_rank", heads).add("ssm.group_count", heads)
+    file.embeddings()
+    file.norms("blk.0.attn_norm")
+    file.matrix("blk.0.attn_qkv", 3 * inner, WIDTH).matrix("blk.0.attn_gate", inner, WIDTH)
+    file.matrix("blk.0.ssm_conv1d", 3 * inner, KERNEL)
+    file.vector("blk.0.ssm_dt.bias", heads).tensor("blk.0.ssm_a", -np.ones(heads, dtype=np.float32))
+    file.matrix("blk.0.ssm_beta", heads, WIDTH).matrix("blk.0.ssm_alpha", heads, WIDTH)
+    file.norms("blk.0.ssm_norm", width=STATE).matrix("blk.0.ssm_out", WIDTH, inner)
+    file.attention(1)
+    file.matrix("blk.1.attn_q", 2 * WIDTH, WIDTH).norms("blk.1.attn_q_norm", "blk.1.attn_k_norm", width=HEAD_WIDTH)
+    for layer in range(LAYERS):
+        file.feed_forward(layer, norm="post_attention_norm")
+    return file.write(path)
+
+
+KINDS: dict[str, Callable[..., Path]] = {
+    "llama": write_llama,
+    "sliding window": write_sliding_window,
+    "recurrent": write_recurrent,
+    "hybrid": write_hybrid,
+    "convolution": write_convolution,
+    "delta net": write_delta_net,
+}
+"""How to write a model, by the kind of its cache."""
 
 
 def write_embedder(path: Path, vocabulary: Vocabulary | None = None, *, seed: int = 0) -> Path:
@@ -390,11 +424,26 @@ class _File:
         for name, heads in (("attn_q", HEADS), ("attn_k", KV_HEADS), ("attn_v", KV_HEADS), ("attn_output", HEADS)):
             self.matrix(f"{block}.{name}", heads * HEAD_WIDTH, WIDTH)
 
-    def feed_forward(self, layer: int) -> None:
+    def feed_forward(self, layer: int, norm: str = "ffn_norm") -> None:
         block = f"blk.{layer}"
-        self.norms(f"{block}.ffn_norm")
+        self.norms(f"{block}.{norm}")
         self.matrix(f"{block}.ffn_gate", INNER, WIDTH).matrix(f"{block}.ffn_up", INNER, WIDTH)
         self.matrix(f"{block}.ffn_down", WIDTH, INNER)
+
+    def mamba_header(self) -> None:
+        self.add("ssm.conv_kernel", KERNEL).add("ssm.inner_size", 2 * WIDTH)
+        self.add("ssm.state_size", STATE).add("ssm.time_step_rank", STATE_RANK)
+
+    def mamba(self, layer: int) -> None:
+        block, inner = f"blk.{layer}", 2 * WIDTH
+        self.norms(f"{block}.attn_norm")
+        self.matrix(f"{block}.ssm_in", 2 * inner, WIDTH)
+        self.matrix(f"{block}.ssm_conv1d", inner, KERNEL).vector(f"{block}.ssm_conv1d.bias", inner)
+        self.matrix(f"{block}.ssm_x", STATE_RANK + 2 * STATE, inner)
+        self.matrix(f"{block}.ssm_dt", inner, STATE_RANK).vector(f"{block}.ssm_dt.bias", inner)
+        self.tensor(f"{block}.ssm_a", -np.tile(np.arange(1, STATE + 1, dtype=np.float32), (inner, 1)))
+        self.vector(f"{block}.ssm_d", inner)
+        self.matrix(f"{block}.ssm_out", WIDTH, inner)
 
     def write(self, path: Path, metadata: Mapping[str, Any] | None = None) -> Path:
         header: dict[str, Any] = {**self.header, **(metadata or {})}

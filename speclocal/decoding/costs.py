@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -51,11 +52,13 @@ class Calibration:
 
     seconds: by pass width, at a short context. read_seconds: per token when a long text is read.
     exact: by rising depth. What holds at DEEP is taken to hold beyond; without that comparison nothing is.
+    rollback_seconds: of going back to where a pass began, without reading anything.
     """
 
     seconds: Mapping[int, float]
     read_seconds: float
     exact: tuple[Exactness, ...]
+    rollback_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if 1 not in self.seconds or not self.exact:
@@ -75,6 +78,13 @@ class Calibration:
         """Whether exact widths were looked for at a long context too."""
         return self.exact[-1].depth > DEEP
 
+    def replayable_widths(self, depth: int, num_droppable: int) -> tuple[int, ...]:
+        """Return the exact widths of a pass that stays exact where rejecting more than `num_droppable` tokens of it
+        means reading those before them again, in a pass of any smaller width."""
+        widths = self.exact_widths(depth)
+        unbroken = len(list(takewhile(lambda pair: pair[0] == pair[1], enumerate(widths, start=1))))
+        return tuple(width for width in widths if width <= max(unbroken, 1 + num_droppable))
+
 
 class PassCosts:
     """The seconds of a pass by its width: a calibration, corrected by every pass that is really run.
@@ -90,6 +100,7 @@ class PassCosts:
     def __init__(self, calibration: Calibration) -> None:
         measured = sorted(calibration.seconds)
         self.widest = measured[-1]
+        self.rollback_seconds = calibration.rollback_seconds
         self._by_width = np.interp(
             range(self.widest + 1), [0, *measured], [0.0, *(calibration.seconds[width] for width in measured)]
         ).tolist()
@@ -154,7 +165,7 @@ def calibrate(
         exact.append(probe.compare(exact[0].widths))
     progress(1.0)
     model.rollback(0)
-    return Calibration(probe.curve(), read_seconds, tuple(exact))
+    return Calibration(probe.curve(), read_seconds, tuple(exact), statistics.median(probe.rollbacks))
 
 
 def measure_speeds(model: Model, text: Sequence[int], clock: Callable[[], float]) -> Speeds:
@@ -176,6 +187,7 @@ class _Probe:
         self.text = text
         self.clock = clock
         self.seconds: dict[int, list[float]] = {}
+        self.rollbacks: list[float] = []
 
     def warm_up(self) -> None:
         """Pay for what only the first passes cost: buffers, and pages of the file."""
@@ -210,7 +222,9 @@ class _Probe:
         alone = [self.run(1)[0].copy() for _ in range(max(widths))]
         exact = []
         for width in widths:
+            began = self.clock()
             self.model.rollback(start)
+            self.rollbacks.append(self.clock() - began)
             if all(map(np.array_equal, self.run(width), alone)):
                 exact.append(width)
         return Exactness(start + max(widths), tuple(exact))

@@ -25,12 +25,11 @@ from speclocal.decoding.types import (
 def read(model: Model, tokens: Sequence[int], agreed: int = 0) -> Iterator[int]:
     """Bring the model's cache to hold exactly `tokens`, and yield how many it holds after every pass.
 
-    What the cache shares with `tokens` is kept; the first number yielded is how much that was.
+    What the cache shares with `tokens` is kept, as far as it can go back there; the first number yielded is how much
+    that was.
     agreed: how many leading tokens are known to be shared.
     """
-    kept = common_prefix(model.cached, tokens, agreed)
-    if kept < len(model.cached) and not model.can_rollback:
-        kept = 0
+    kept = model.nearest(common_prefix(model.cached, tokens, agreed))
     model.rollback(kept)
     yield kept
     for start in range(kept, len(tokens), model.max_pass):
@@ -75,7 +74,7 @@ def decode(
                     break
             tokens.extend(verdict.token for verdict in verdicts)
         except BaseException:
-            if target.can_rollback:  # else the next `read` empties the cache
+            if target.nearest(len(tokens) - 1) == len(tokens) - 1:  # else reading back is left to the next `read`
                 target.rollback(len(tokens) - 1)
             raise
         target.rollback(len(tokens) - 1)

@@ -4,7 +4,8 @@ Knows drafters, costs and odds, all in expectation; what really happened it lear
 
 Time has a price: at a rate of r tokens per second, a second spent costs r tokens. A draft is worth its expected
 accepted tokens minus r times the seconds it adds to plain decoding; drafting nothing is worth 0. Every round takes the
-plan that is worth most. (Maximizing tokens - r * seconds, with the r that is really reached, maximizes r itself:
+plan that is worth most. Where the target cannot simply drop rejected tokens, a rejection costs going back and reading
+the accepted ones again. (Maximizing tokens - r * seconds, with the r that is really reached, maximizes r itself:
 Dinkelbach 1967, doi:10.1287/mnsc.13.7.492)
 """
 
@@ -56,20 +57,30 @@ class Option:
 
 
 def best_option(
-    rates: Iterable[float], seconds: Callable[[int], float], price: float, sizes: Sequence[int], reached: float = 1.0
+    rates: Iterable[float],
+    seconds: Callable[[int], float],
+    price: float,
+    sizes: Sequence[int],
+    reached: float = 1.0,
+    replay: Callable[[int], float] = lambda num_accepted: 0.0,
+    num_droppable: int = 0,
 ) -> Option:
     """Return the most worthwhile of `sizes`, ascending draft lengths; the empty option if none is worth anything.
 
     rates: the odds of the first, second, ... token, given that those before it are accepted. seconds(size): what a
     draft of that size adds to the round. price: tokens a second is worth. reached: the chance that the first token
-    matters at all.
+    matters at all. replay(n): what it costs that the token behind n accepted ones is rejected, unless it is one of the
+    last `num_droppable`.
     """
     best, accepted = Option(), 0.0
+    lost = [0.0]  # seconds expected to be lost by a rejection among the first 0, 1, 2, ... tokens
     for size, rate in zip(range(1, sizes[-1] + 1 if sizes else 1), rates, strict=False):
+        lost.append(lost[-1] + reached * (1 - rate) * replay(size - 1))
         reached *= rate
         accepted += reached
         if size in sizes:
-            best = max(best, Option(accepted - price * seconds(size), size))
+            added = seconds(size) + lost[max(0, size - num_droppable)]
+            best = max(best, Option(accepted - price * added, size))
         if reached < _NEGLIGIBLE:
             break
     return best
@@ -85,6 +96,7 @@ class AutoPlanner:
     _TRIED_SHARE = 0.01  # of all time may go into trying the draft model against the odds
     _TRIED_SIZE = 2  # tokens of such a try
     _BEHIND_SHARE = 0.015  # of the time may be lost against plain decoding
+    _BEHIND_PASSES = 3  # passes over one token may be lost on top, by a draft model whose rejections cost passes
 
     def __init__(
         self,
@@ -93,13 +105,17 @@ class AutoPlanner:
         draft: ModelDrafter | None = None,
         draft_costs: PassCosts | None = None,
         exact_widths: Callable[[int], Sequence[int]] | None = None,
+        num_droppable: int = _LONGEST,
     ) -> None:
-        """exact_widths: the widths a pass may have, by the tokens then in the cache; None allows every width."""
+        """exact_widths: the widths a pass may have, by the tokens then in the cache; None allows every width.
+        num_droppable: how many tokens of a pass the target drops at no cost.
+        """
         self.costs = costs
         self.lookup = lookup
         self.draft = draft
         self.draft_costs = draft_costs or costs
         self.exact_widths = exact_widths
+        self.num_droppable = num_droppable
         self.lookup_odds = LookupOdds()
         self.draft_odds = DraftOdds()
         self._nobody = Plan(NoDrafter(), 0)
@@ -108,7 +124,8 @@ class AutoPlanner:
         self._run = 0
         self._num_given = 0  # tokens of the prompt: what follows repeats itself in form more than in content
         self._missed_seconds = 0.0
-        self._seconds = self._tried_seconds = self._copy_gain = 0.0
+        self._seconds = self._tried_seconds = 0.0
+        self._copy_gain = self._draft_gain = 0.0  # seconds won over plain decoding, by either drafter
         self._match: Match | None = None
         self._copy: list[int] = []
         self._drafting: Relay | None = None
@@ -140,8 +157,11 @@ class AutoPlanner:
             self._run = 0
         self._reached.add(len(round_.verdicts), round_.seconds)
         self._seconds += round_.seconds
-        if round_.drafter == self.lookup.name:
-            self._copy_gain += self.plain_seconds(len(round_.verdicts)) - round_.seconds
+        gain = self.plain_seconds(len(round_.verdicts)) - round_.seconds
+        if self._drafting:
+            self._draft_gain += gain
+        elif round_.drafter == self.lookup.name:
+            self._copy_gain += gain
 
     def plain_seconds(self, num_tokens: int) -> float:
         """Return the seconds that plain decoding would take for `num_tokens`."""
@@ -149,12 +169,14 @@ class AutoPlanner:
 
     def draft_model_speedup(self) -> float:
         """Return how fast the draft model alone would run here, at its best length, relative to plain decoding."""
-        one = self.costs.seconds(1)
+        one, rate = self.costs.seconds(1), self.draft_odds.typical
         ratio = self.draft_costs.seconds(1) / one
-        return max(
-            speedup(self.draft_odds.typical, size, ratio, lambda width: self.costs.seconds(width) / one)
-            for size in range(1, 17)
-        )
+
+        def verify_ratio(width: int) -> float:
+            lost = (rate**kept * (1 - rate) * self.rejection_seconds(width - 1, kept) for kept in range(width - 1))
+            return (self.costs.seconds(width) + sum(lost)) / one
+
+        return max(speedup(rate, size, ratio, verify_ratio) for size in range(1, 17))
 
     @property
     def price(self) -> float:
@@ -165,28 +187,55 @@ class AutoPlanner:
         """Return what `size` tokens add to a pass that checks `already` drafted tokens."""
         return self.costs.seconds(already + size + 1) - self.costs.seconds(already + 1)
 
+    def rejection_seconds(self, size: int, num_accepted: int) -> float:
+        """Return what it costs that a draft of `size` tokens is rejected behind its first `num_accepted`."""
+        return self._replay_seconds(num_accepted) if size - num_accepted > self.num_droppable else 0.0
+
     def draft_on(self, reached: float, already: int, sizes: Sequence[int]) -> Option:
         """Return how far the draft model should go on after `already` tokens, all right with the chance `reached`."""
         step = self.draft_costs.seconds(1)
-        return best_option(
+        return self._best(
             repeat(self.draft_odds.typical),
             lambda size: size * step + self.added_seconds(size, already),
-            self.price,
             [size - already for size in sizes if size > already],
             reached,
+            already,
         )
 
     def copy_on(self, match: Match | None, reached: float, already: int, sizes: Sequence[int]) -> Option:
         """Return how far to copy after `already` tokens of the draft model that lead into `match`."""
         if match is None or match.disputed:
             return Option()
-        return best_option(
+        return self._best(
             map(partial(self.lookup_odds.rate_led, match), count()),
             lambda size: self.added_seconds(size, already),
-            self.price,
             [size - already for size in sizes if size > already],
             reached,
+            already,
         )
+
+    def _best(
+        self,
+        rates: Iterable[float],
+        seconds: Callable[[int], float],
+        sizes: Sequence[int],
+        reached: float = 1.0,
+        already: int = 0,
+    ) -> Option:
+        """Return the best option behind `already` drafted tokens, what rejections would cost included."""
+        return best_option(
+            rates,
+            seconds,
+            self.price,
+            sizes,
+            reached,
+            lambda num_accepted: self._replay_seconds(already + num_accepted),
+            self.num_droppable,
+        )
+
+    def _replay_seconds(self, num_accepted: int) -> float:
+        """Return the seconds of going back and reading again the token before a draft and what was accepted of it."""
+        return self.costs.rollback_seconds + self.costs.seconds(num_accepted + 1)
 
     def _sizes(self, length: int, limit: int) -> Sequence[int]:
         """Return the draft lengths that are allowed, ascending."""
@@ -201,7 +250,7 @@ class AutoPlanner:
         What copies gained over plain decoding may be staked, and a little more: gains come before large stakes.
         """
         stake = self._copy_gain + self._BEHIND_SHARE * self._seconds + self.costs.seconds(1)
-        return list(takewhile(lambda size: self.added_seconds(size) <= stake, sizes))
+        return list(takewhile(lambda size: self.added_seconds(size) + self.rejection_seconds(size, 0) <= stake, sizes))
 
     def _best_copy(self, tokens: Sequence[int], sizes: Sequence[int]) -> Option:
         self._match = match = self.lookup.match(tokens)
@@ -211,11 +260,14 @@ class AutoPlanner:
             sizes = self._affordable(sizes)
         self._copy = self.lookup.copy(match, max(sizes, default=1))
         rates = (self.lookup_odds.rate(match, index) for index in range(len(self._copy)))
-        return best_option(rates, self.added_seconds, self.price, sizes)
+        return self._best(rates, self.added_seconds, sizes)
 
     def _best_draft(self, tokens: Sequence[int], sizes: Sequence[int], copying: Option) -> Relay | None:
         """Return the draft model's round if it promises more than copying, or is due for a try."""
         assert self.draft
+        stake = self._draft_gain + self._BEHIND_SHARE * self._seconds + self._BEHIND_PASSES * self.costs.seconds(1)
+        if self.rejection_seconds(1, 0) > stake:
+            return None
         backlog = self.draft.backlog(tokens)
         catch_up_seconds = self.draft_costs.seconds(backlog)
         stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
@@ -231,6 +283,7 @@ class AutoPlanner:
         if not tried:
             return None
         at_most = catch_up_seconds + tried[-1] * self.draft_costs.seconds(1) + self.added_seconds(tried[-1])
+        at_most += self.rejection_seconds(tried[-1], 0)
         if self._tried_seconds + at_most > self._TRIED_SHARE * self._seconds:
             return None
         self._tried_seconds += at_most
@@ -241,9 +294,10 @@ class AutoPlanner:
         if self._match is None or not self._copy:
             return Option()
         typical, agrees = self.draft_odds.typical, self.lookup_odds.rate(self._match, 0)
-        step = self.price * (self.draft_costs.seconds(1) + self.added_seconds(1))
         led_into = replace(self._match, length=self._match.length + 1, num_followed=1, num_seen=1)
         copied = self.copy_on(led_into, typical, 1, sizes)
+        lost_seconds = (1 - typical) * self.rejection_seconds(1 + copied.size, 0)
+        step = self.price * (self.draft_costs.seconds(1) + self.added_seconds(1) + lost_seconds)
         return max(Option(), Option(typical - step + agrees * copied.worth, 1 + copied.size))
 
     def _catches_up(self, backlog: int, advantage_seconds: float, extra_seconds: float) -> bool:

@@ -63,7 +63,8 @@ class Relay:
     def keeping(self, index: int, logits: Logits) -> bool:
         sure = confidence(logits)
         chance = self._chance * self._planner.draft_odds.rate(sure)
-        place = self._planner.price * self._planner.added_seconds(1, index)
+        lost_seconds = (self._chance - chance) * self._planner.rejection_seconds(index + 1, index)
+        place = self._planner.price * (self._planner.added_seconds(1, index) + lost_seconds)
         if self._stops_early and chance - place + self._going_on(chance, index + 1) <= 0:
             return False
         self._chance = chance

@@ -146,7 +146,6 @@ class Model(Protocol):
     context_size: int  # most tokens the cache holds
     max_pass: int  # most tokens in one forward pass
     max_rows: int  # most rows of logits from one pass
-    can_rollback: bool  # False: the cache can only grow or be emptied
 
     @property
     def cached(self) -> Sequence[int]:
@@ -159,7 +158,13 @@ class Model(Protocol):
         """
 
     def rollback(self, length: int) -> None:
-        """Drop everything behind the first `length` tokens from the cache."""
+        """Go back to the first `length` tokens of the cache; what is behind `nearest(length)` is read again."""
+
+    def nearest(self, length: int) -> int:
+        """Return the last place up to `length` that a rollback comes to without reading anything.
+
+        That is `length` itself where tokens can simply be dropped, as keys and values can.
+        """
 
 
 class Rule(Protocol):

@@ -26,7 +26,7 @@ from speclocal.models.files import cache_dir
 CalibrationProgress = Callable[[str, float], None]
 """Called while a model is measured: its name, and the share that is done."""
 
-_FORMAT = 2  # raised when what is measured changes
+_FORMAT = 3  # raised when what is measured changes
 _TEXT = (
     "A river does not hurry. It takes the shape of the land it crosses, slows where the valley is wide, and runs fast "
     "where rocks stand close. In 1986 the bridge near the old mill was closed for two weeks; 340 people used the ferry "
@@ -58,6 +58,7 @@ def known_calibration(path: Path, placement: Placement) -> Calibration | None:
             {int(width): _positive(seconds) for width, seconds in found["seconds"].items()},
             _positive(found["read_seconds"]),
             tuple(Exactness(int(each["depth"]), tuple(map(int, each["widths"]))) for each in found["exact"]),
+            float(found["rollback_seconds"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

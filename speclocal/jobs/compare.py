@@ -191,7 +191,7 @@ def _possible(session: Session, wanted: Wanted) -> tuple[ComparedMode, ...]:
         if used is mode.mode:
             possible.append(mode)
             continue
-        reason = "no draft model" if used is Mode.LOOKUP else "this model's cache cannot drop rejected tokens"
+        reason = "no draft model" if used is Mode.LOOKUP else "the target's cache can neither drop tokens nor be copied"
         if not wanted.may_skip_modes:
             raise UsageError(f"mode `{mode.name}` cannot run: {reason}", "leave it out of `--modes`")
         session.notes.append(f"`{mode.name}` is left out: {reason}")

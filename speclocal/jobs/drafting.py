@@ -5,6 +5,8 @@ Knows open models and measurements; contexts and memory are session.py's.
 
 from __future__ import annotations
 
+from functools import partial
+
 from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
@@ -70,10 +72,11 @@ class Planners:
 
     def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
         costs, lookup = PassCosts(calibration), LookupDrafter(min_match=1)
+        num_droppable = self._target.num_droppable
         if self._draft is None or not with_draft:
-            return AutoPlanner(costs, lookup)
+            return AutoPlanner(costs, lookup, num_droppable=num_droppable)
         draft_costs = PassCosts(calibration_of(self._draft.weights, self._measuring))
-        return AutoPlanner(costs, lookup, self._model_drafter(_AUTO_TAIL), draft_costs)
+        return AutoPlanner(costs, lookup, self._model_drafter(_AUTO_TAIL), draft_costs, num_droppable=num_droppable)
 
     def _strict(self, mode: Mode) -> Planner:
         """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""
@@ -86,7 +89,7 @@ class Planners:
                 "is plain there; `--kv-type bf16` can change that"
             )
         planner = self._auto_planner(calibration, with_draft=mode is not Mode.LOOKUP)
-        planner.exact_widths = calibration.exact_widths
+        planner.exact_widths = partial(calibration.replayable_widths, num_droppable=self._target.num_droppable)
         return planner
 
     def _model_drafter(self, tail: int | None = None) -> ModelDrafter:

@@ -158,7 +158,7 @@ class Session:
             )
         self._make_room(size)
         self.target = writer = open_context(self._target_weights, size)
-        if self._layout is None and writer.can_rollback:
+        if self._layout is None:
             may_measure = settings.mode is Mode.AUTO
             num_unread = num_prompt_tokens - (kept.num_shared if kept else 0)
             self._reader = open_reader(self._target_weights, num_unread, self._measuring if may_measure else None)
@@ -167,7 +167,7 @@ class Session:
         if keep is not None:
             self._kept = KeptPrompts(self.target)
         if not writer.can_rollback:
-            self.notes.append("drafting is off: this model's cache cannot drop rejected tokens")
+            self.notes.append("drafting is off: the cache of this model can neither drop tokens nor be copied")
         self._prepare_drafting(size)
 
     def reply(self, prompt: Sequence[int], settings: ReplySettings, *, afresh: bool = False) -> Reply:
@@ -313,7 +313,9 @@ class Session:
                 if draft.can_rollback:
                     self.draft = draft
                 else:
-                    self.notes.append(f"`{self._draft_weights.name}` cannot draft: its cache cannot drop tokens")
+                    self.notes.append(
+                        f"`{self._draft_weights.name}` cannot draft: its cache can neither drop tokens nor be copied"
+                    )
                     draft.close()
         self._planners = Planners(self.target, self.draft, self._measuring, self.notes)
 

@@ -119,7 +119,6 @@ def simulate(place: Place, make_rule: Callable[[int], Rule], seeds: range) -> Co
 class _Table:
     """A model that says what stands in a table. Its tokens are places in `ids`, and one more that begins a text."""
 
-    can_rollback = True
     context_size = max_pass = max_rows = DEPTH + 2
 
     def __init__(self, rows: Rows, ids: Ids) -> None:
@@ -136,6 +135,9 @@ class _Table:
         self.cached.extend(tokens)
         ends = range(len(self.cached) - num_rows + 1, len(self.cached) + 1)
         return np.array([self._rows.get(tuple(self.cached[:end]), self._whatever) for end in ends])
+
+    def nearest(self, length: int) -> int:
+        return length
 
     def rollback(self, length: int) -> None:
         del self.cached[length:]

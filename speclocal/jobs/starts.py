@@ -12,8 +12,9 @@ from speclocal.decoding.loop import read
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.session import Session
 from speclocal.jobs.wanted import ComparedMode
+from speclocal.llama.checkpoints import State
 from speclocal.llama.layouts import TwoLayouts
-from speclocal.llama.model import LlamaModel, State
+from speclocal.llama.model import LlamaModel
 
 _WARM_UP = 128
 """Tokens that are read once before the clock starts: the first pass also fetches the weights from the disk."""
@@ -26,7 +27,7 @@ class Start:
         self.seconds = 0.0  # that processing took
         self._model = model
         self._tokens = tokens
-        # What is saved of a sliding window cannot be rolled back, and of nothing there is nothing to save.
+        # What is saved of a sliding window cannot be gone back in, and of nothing there is nothing to save.
         self._saved = bool(tokens) and not model.weights.has_sliding_window
         self._state: State | None = None
 
@@ -46,7 +47,8 @@ class Start:
     def restore(self) -> None:
         """Bring the cache to what it was after processing."""
         if self._state is None:
-            self._model.rollback(len(self._tokens))
+            for _ in read(self._model, self._tokens):  # reads only what a mode that does without has thrown away
+                pass
         else:
             self._model.restore(self._state, self._tokens)
 

@@ -9,10 +9,11 @@ with a sliding window: what llama.cpp hands over is the window alone, which cann
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from speclocal.decoding.types import Logits
-from speclocal.llama.model import LlamaModel, State
+from speclocal.llama.checkpoints import State
+from speclocal.llama.model import LlamaModel
 
 _LONG = 128
 """Tokens in a pass without logits from which on handing the cache over is worth it."""
@@ -32,6 +33,7 @@ class TwoLayouts:
         self.max_pass = min(writer.max_pass, reader.max_pass)
         self.max_rows = writer.max_rows
         self.can_rollback = writer.can_rollback
+        self.num_droppable = writer.num_droppable
         self._current = writer
 
     @property
@@ -43,6 +45,9 @@ class TwoLayouts:
         self._switch(self.reader if reading else self.writer)
         return self._current.forward(tokens, num_rows)
 
+    def nearest(self, length: int) -> int:
+        return self._current.nearest(length)
+
     def rollback(self, length: int) -> None:
         self._current.rollback(length)
 
@@ -50,9 +55,13 @@ class TwoLayouts:
         """Return the cache as bytes, for `restore` in any context of the same model."""
         return self._current.snapshot()
 
-    def restore(self, state: State, tokens: Sequence[int]) -> None:
+    def checkpoints(self) -> dict[int, State]:
+        """Return the states that are kept because the text may return to their places, by these places."""
+        return self._current.checkpoints()
+
+    def restore(self, state: State, tokens: Sequence[int], checkpoints: Mapping[int, State] | None = None) -> None:
         """Replace the cache by one that held `tokens` when its snapshot was taken."""
-        self.writer.restore(state, tokens)
+        self.writer.restore(state, tokens, checkpoints)
         self._current = self.writer
 
     def close(self) -> None:

@@ -5,12 +5,13 @@ Knows which calls reach the workers; what they do is model.py's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from speclocal.decoding.types import Logits
 from speclocal.errors import WorkerError
-from speclocal.llama.model import LlamaModel, State
+from speclocal.llama.checkpoints import State
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.weights import Weights
 
 
@@ -31,8 +32,8 @@ class RemoteModel(LlamaModel):
     def snapshot(self) -> State:
         return self.weights.run(super().snapshot)
 
-    def restore(self, state: State, tokens: Sequence[int]) -> None:
-        self.weights.run(super().restore, state, tokens)
+    def restore(self, state: State, tokens: Sequence[int], checkpoints: Mapping[int, State] | None = None) -> None:
+        self.weights.run(super().restore, state, tokens, checkpoints)
 
     def copy_from(self, other: LlamaModel) -> None:
         self.weights.run(super().copy_from, other)

@@ -105,6 +105,17 @@ class Weights:
         return int(llama_cpp.llama_model_n_swa(self.pointer)) > 0
 
     @property
+    def is_recurrent(self) -> bool:
+        """Whether layers, all or some of them, remember the text in one state, which no token can be taken out of."""
+        model = self.pointer
+        return bool(llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model))
+
+    @property
+    def keeps_every_token(self) -> bool:
+        """Whether a saved cache holds every token by itself, so that any beginning of its text can be had from it."""
+        return not self.is_recurrent and not self.has_sliding_window
+
+    @property
     def kv_elements(self) -> int:
         """About how many numbers the KV cache holds for every token of the context."""
         heads = max(1, int(llama_cpp.llama_model_n_head(self.pointer)))

@@ -26,7 +26,7 @@ _CHECKED = {
     "widths": "which passes over several tokens compute the bits of one-token passes",
 }
 _MANY = 10  # runs of equal widths that are listed
-_NO_DRAFTS = "nothing is drafted with this model, since its cache cannot drop rejected tokens"
+_NO_DRAFTS = "nothing is drafted with this model, since its cache can neither drop tokens nor be copied"
 
 
 def sentences(number: int, part: Part, vocab: Vocab) -> list[str]:

@@ -34,7 +34,10 @@ class Clock:
 
 
 class TimedModel(FakeModel):
-    """A fake model whose passes take time, and whose wide passes compute other bits where `exact` says so."""
+    """A fake model whose passes take time, and whose wide passes compute other bits where `exact` says so.
+
+    One that cannot roll back takes a tenth of a pass over one token to return to a place, on top of what it reads.
+    """
 
     def __init__(
         self,
@@ -43,18 +46,27 @@ class TimedModel(FakeModel):
         exact: Callable[[int, int], bool] = lambda width, held: True,
         *,
         noise: float = 0.0,
+        can_rollback: bool = True,
     ) -> None:
-        super().__init__(context_size=1024, max_pass=512, max_rows=128, noise=noise)
+        super().__init__(context_size=1024, max_pass=512, max_rows=128, noise=noise, can_rollback=can_rollback)
         self.clock = clock
         self.seconds = seconds
         self.exact = exact
 
     def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
-        self.clock.now += self.seconds(len(tokens))
         logits = super().forward(tokens, num_rows)
         if not self.exact(len(tokens), len(self.cached)):
             logits += 1e-6
         return logits
+
+    def rollback(self, length: int) -> None:
+        if length < len(self.cached) and not self.can_rollback:
+            self.clock.now += 0.1 * self.seconds(1)
+        super().rollback(length)
+
+    def _read(self, tokens: Sequence[int]) -> None:
+        self.clock.now += self.seconds(len(tokens))
+        super()._read(tokens)
 
 
 TEXT = [i % 5 for i in range(TEXT_LENGTH)]
@@ -77,6 +89,27 @@ def test_calibration_finds_the_curve() -> None:
     assert model.cached == []
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("can_rollback", [True, False])
+def test_calibration_finds_what_going_back_costs(can_rollback: bool) -> None:
+    """The time of a return to where a pass began; reading on from there is a pass, and not part of it."""
+    clock = Clock()
+    found = calibrate(
+        TimedModel(clock, straight, can_rollback=can_rollback), TEXT, clock, lambda share: None, deep=True
+    )
+    assert found.rollback_seconds == pytest.approx(0.0 if can_rollback else 0.1 * straight(1))
+    assert found.exact[-1].widths == NARROW
+
+
+def test_widths_with_a_gap_below_are_not_replayable() -> None:
+    """What is read again after a rejection must be exact at any width below that of the pass, unless it is dropped."""
+    found = Calibration({1: 1.0}, 1.0, (Exactness(100, (1, 2, 3, 5, 8)), Exactness(DEEP + 1, (1,))))
+    assert found.replayable_widths(100, 0) == (1, 2, 3)
+    assert found.replayable_widths(100, 3) == (1, 2, 3)
+    assert found.replayable_widths(100, 4) == (1, 2, 3, 5)
+    assert found.replayable_widths(100, 100) == (1, 2, 3, 5, 8)
+    assert found.replayable_widths(101, 0) == (1,)
 
 
 def test_calibration_finds_the_exact_widths() -> None:

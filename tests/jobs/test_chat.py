@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,22 +38,28 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
-    tiny.write_llama(folder / "target", seed=7)  # this one does not end its replies
-    tiny.write_llama(folder / "draft", seed=7, noise=0.05)
+    for kind, write in tiny.KINDS.items():
+        write(folder / kind, seed=7)  # these do not end their replies
+        write(folder / f"{kind} draft", seed=7, noise=0.05)
     tiny.write_llama(folder / "stranger", tiny.bpe(words=(" quick", " fox")))
     return folder
 
 
 @pytest.fixture
 def open_chat(folder: Path) -> Iterator[OpenChat]:
-    """Open chats with a session of their own: short plain replies of the tiny model unless asked otherwise."""
+    """Open chats with a session of their own: short plain replies of a tiny model unless asked otherwise."""
     with ExitStack() as stack:
 
         def open_one(
-            *, path: Path | None = None, system: str = "", context: int | None = None, **settings: Any
+            *,
+            path: Path | None = None,
+            kind: str = "llama",
+            system: str = "",
+            context: int | None = None,
+            **settings: Any,
         ) -> Chat:
-            target = ModelFile("target", path or folder / "target")
-            draft = ModelFile("draft", path or folder / "draft")
+            target = ModelFile("target", path or folder / kind)
+            draft = ModelFile("draft", path or folder / f"{kind} draft")
             session = stack.enter_context(Session(target, draft, Placement(1, kv_type=KvType.BF16)))
             return Chat(session, ReplySettings(**{"mode": Mode.OFF, "max_tokens": 12, **settings}), system, context)
 
@@ -104,12 +111,17 @@ def test_a_turn_of_the_real_model_reads_only_what_is_new(open_chat: OpenChat, de
             assert say(chat, question).stats.prompt_reused == max(0, known - 1)
 
 
+@pytest.mark.parametrize("kind", list(tiny.KINDS))
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("params", [SamplingParams(), WARM], ids=["greedy", "warm"])
-def test_a_reply_does_not_depend_on_the_cache(open_chat: OpenChat, mode: Mode, params: SamplingParams) -> None:
-    """Whatever was said, taken back, stopped or repeated: a chat that has read nothing yet says the same."""
-    settings = {"mode": mode, "params": params, "seed": 5}
-    chat = open_chat(**settings)
+def test_a_reply_does_not_depend_on_the_cache(
+    open_chat: OpenChat, params: SamplingParams, mode: Mode, kind: str
+) -> None:
+    """Whatever was said, taken back, stopped or repeated: a plain chat that has read nothing yet says the same."""
+    settings = {"params": params, "seed": 5, "kind": kind}
+    chat = open_chat(mode=mode, **settings)
+    assert chat.session.notes == []
+    assert chat.session.mode_used(chat.settings) is mode
     for step in ("hello", "the cat", "undo", "tree", "stop", "stop early", "return", "again", "reset", "hello"):
         if step == "undo":
             chat.undo()
@@ -119,14 +131,16 @@ def test_a_reply_does_not_depend_on_the_cache(open_chat: OpenChat, mode: Mode, p
             stopped(chat, "tokens of", Reading if step.endswith("early") else Writing, 2)
         else:
             other = fresh(open_chat, chat, **settings)
+            other.settings = replace(chat.settings, mode=Mode.OFF)
             again = step == "again"
             assert say(other, step, again=again).token_ids == say(chat, step, again=again).token_ids
             assert other.conversation == chat.conversation
 
 
-def test_an_undone_turn_costs_nothing(open_chat: OpenChat) -> None:
+@pytest.mark.parametrize("kind", list(tiny.KINDS))
+def test_an_undone_turn_costs_nothing(open_chat: OpenChat, kind: str) -> None:
     """After taking a turn back, the same message is found in the cache whole, and has the same answer."""
-    chat = open_chat()
+    chat = open_chat(kind=kind)
     say(chat, "hello")
     before = chat.conversation
     first = say(chat, "the cat")
@@ -137,9 +151,19 @@ def test_an_undone_turn_costs_nothing(open_chat: OpenChat) -> None:
     assert second.stats.prompt_reused == second.stats.prompt_tokens - 1
 
 
-def test_the_draft_model_keeps_its_cache_too(open_chat: OpenChat) -> None:
+@pytest.mark.parametrize("kind", list(tiny.KINDS))
+def test_an_edited_turn_reads_only_itself(open_chat: OpenChat, kind: str) -> None:
+    """What was said before the turn is in the cache, or all of it but what the turn begins with."""
+    chat = open_chat(kind=kind, max_tokens=3)
+    known = say(chat, "hello").stats.prompt_tokens + 3
+    say(chat, "the cat and the tree")
+    assert say(chat, "return", again=True).stats.prompt_reused >= known - 1
+
+
+@pytest.mark.parametrize("kind", list(tiny.KINDS))
+def test_the_draft_model_keeps_its_cache_too(open_chat: OpenChat, kind: str) -> None:
     """What the draft model has read of earlier turns it does not read again."""
-    chat = open_chat(mode=Mode.DRAFT)
+    chat = open_chat(mode=Mode.DRAFT, kind=kind)
     say(chat, "hello")
     draft = chat.session.draft
     assert draft is not None
@@ -154,12 +178,13 @@ def test_the_draft_model_keeps_its_cache_too(open_chat: OpenChat) -> None:
     assert lengths[0] >= reused - 4 > 10
 
 
-def test_a_chat_that_is_taken_up_again_finds_its_cache(open_chat: OpenChat) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind != "sliding window"])
+def test_a_chat_that_is_taken_up_again_finds_its_cache(open_chat: OpenChat, kind: str) -> None:
     """What a long chat had read and written is kept with it, and the next reply is the one it would have given."""
-    chat = open_chat(context=1024)
+    chat = open_chat(context=1024, kind=kind)
     say(chat, "the cat " * 300)
     chat.session.keep_cache()
-    other = fresh(open_chat, chat, context=1024)
+    other = fresh(open_chat, chat, context=1024, kind=kind)
     reply, unbroken = say(other, "tree"), say(chat, "tree")
     assert reply.token_ids == unbroken.token_ids
     assert reply.stats.prompt_reused == unbroken.stats.prompt_reused > 256
@@ -261,7 +286,7 @@ def test_another_draft_model_changes_nothing_but_the_drafts(open_chat: OpenChat,
     with pytest.raises(PairError):
         chat.session.draft_with(ModelFile("stranger", folder / "stranger"))
     assert chat.session.draft_name == "draft"
-    chat.session.draft_with(ModelFile("itself", folder / "target"))
+    chat.session.draft_with(ModelFile("itself", folder / "llama"))
     reply = say(chat, "the cat")
     assert reply.token_ids == say(plain, "the cat").token_ids
     assert reply.stats.acceptance_rate == 1

@@ -48,7 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     tiny.write_llama(folder / "target.gguf")
     tiny.write_llama(folder / "draft.gguf", noise=0.05)
-    tiny.write_recurrent(folder / "recurrent.gguf")
     tiny.write_sliding_window(folder / "window.gguf")
     tiny.write_llama(folder / "short.gguf", context=64)
     return folder
@@ -305,8 +304,22 @@ def test_modes_that_cannot_run_are_left_out_or_an_error(folder: Path) -> None:
     assert found.modes == ("off", "lookup", "auto")
     with session(folder, draft=None) as opened, pytest.raises(UsageError, match="mode `draft` cannot run"):
         Comparing(opened, Wanted(modes, TASKS[:1], max_tokens=4))
-    with session(folder, "recurrent.gguf", None) as opened, pytest.raises(UsageError, match="nothing to compare"):
-        Comparing(opened, Wanted(modes, TASKS[:1], max_tokens=4, may_skip_modes=True))
+    with session(folder, draft=None) as opened, pytest.raises(UsageError, match="nothing to compare"):
+        Comparing(opened, Wanted(parse_modes("off,draft"), TASKS[:1], max_tokens=4, may_skip_modes=True))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind != "llama"])
+def test_every_mode_runs_whatever_the_cache(kind: str, tmp_path: Path) -> None:
+    """Modes of models whose cache cannot drop tokens are compared like others, and nothing forks."""
+    tiny.KINDS[kind](tmp_path / "target.gguf", seed=7)
+    tiny.KINDS[kind](tmp_path / "draft.gguf", seed=7, noise=0.2)
+    with session(tmp_path) as opened:
+        found = compared(opened, Wanted(parse_modes("off,lookup,draft,auto"), TASKS[:1], max_tokens=24, repeats=2))
+        assert opened.notes == []
+    assert len({run.token_ids for run in found.runs}) == 1
+    drafts = [each for run in found.runs_of(TASKS[0].name, "draft") for each in run.passes]
+    assert 0 < sum(each.accepted for each in drafts) < sum(each.drafted * each.rounds for each in drafts)
+    assert found.forks == ()
 
 
 def test_tasks_that_do_not_fit_are_left_out_or_an_error(folder: Path) -> None:

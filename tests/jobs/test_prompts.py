@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ PLAIN = ReplySettings(mode=Mode.OFF, max_tokens=12)
 DOCUMENT = [(7919 * (i + 1)) % 300 + 3 for i in range(600)]
 FIRST, SECOND = [*DOCUMENT, 5, 6, 7], [*DOCUMENT, 8, 9, 10, 11]
 
+STATEFUL = [kind for kind in tiny.KINDS if kind != "llama"]
+
 Ask = Callable[..., Reply]
 
 
@@ -34,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     tiny.write_llama(folder / "llama", seed=7)
     tiny.write_llama(folder / "other", seed=8)
-    tiny.write_sliding_window(folder / "sliding window", seed=7)
-    tiny.write_recurrent(folder / "recurrent", seed=7)
+    for kind in STATEFUL:
+        tiny.KINDS[kind](folder / kind, seed=7)
     return folder
 
 
@@ -44,13 +47,20 @@ def ask(folder: Path) -> Ask:
     """Answer a prompt in a session of its own; bf16 gives the same bits in whatever passes a prompt is read."""
 
     def answer(
-        prompt: list[int], model: str = "llama", *, keep: bool = True, threads: int = 1, layout: Layout | None = None
+        prompt: list[int],
+        model: str = "llama",
+        *,
+        keep: bool = True,
+        threads: int = 1,
+        layout: Layout | None = None,
+        mode: Mode = Mode.OFF,
     ) -> Reply:
+        settings = replace(PLAIN, mode=mode)
         with Session(
             ModelFile(model, folder / model), None, Placement(threads, kv_type=KvType.BF16), layout=layout
         ) as session:
-            session.open_context(len(prompt), PLAIN, keep=prompt if keep else None)
-            reply = session.reply(prompt, PLAIN)
+            session.open_context(len(prompt), settings, keep=prompt if keep else None)
+            reply = session.reply(prompt, settings)
             for _ in reply:
                 pass
         return reply
@@ -88,12 +98,31 @@ def test_short_prompts_are_not_kept(ask: Ask) -> None:
     assert PROMPTS.entries() == []
 
 
-@pytest.mark.parametrize("model", ["sliding window", "recurrent"])
-def test_caches_that_cannot_roll_back_are_not_kept(ask: Ask, model: str) -> None:
-    """A state that is not all of the text could not be taken back to where two prompts part."""
+@pytest.mark.parametrize("model", STATEFUL)
+def test_a_state_serves_what_begins_with_all_of_its_text(ask: Ask, model: str) -> None:
+    """What cannot be taken back to where two prompts part can be gone on from."""
+    ask(DOCUMENT, model)
+    found = ask(FIRST, model)
+    assert found.stats.prompt_reused == len(DOCUMENT) - 1
+    assert found.token_ids == ask(FIRST, model, keep=False).token_ids
+
+
+@pytest.mark.parametrize("model", STATEFUL)
+def test_a_second_question_goes_back_to_a_checkpoint(ask: Ask, model: str) -> None:
+    """A recurrent state is kept from where the last pass over the document began; of a window there is none."""
     ask(FIRST, model)
-    assert PROMPTS.entries() == []
-    assert ask(SECOND, model).stats.prompt_reused == 0
+    second = ask(SECOND, model)
+    assert second.stats.prompt_reused == (0 if model == "sliding window" else 512)
+    assert second.token_ids == ask(SECOND, model, keep=False).token_ids
+
+
+@pytest.mark.parametrize("model", STATEFUL)
+def test_drafts_go_on_from_a_state_of_the_disk(ask: Ask, model: str) -> None:
+    """What is brought back can be gone back to like what was read."""
+    ask(FIRST, model)
+    drafted = ask(FIRST, model, mode=Mode.LOOKUP)
+    assert drafted.stats.prompt_reused == len(FIRST) - 1
+    assert drafted.token_ids == ask(FIRST, model, keep=False).token_ids
 
 
 def test_another_model_or_placement_reads_for_itself(ask: Ask, folder: Path) -> None:

@@ -45,6 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny.write_llama(folder / "stranger", tiny.bpe(words=(" quick", " fox")))
     tiny.write_llama(folder / "padded", tiny.bpe().padded(400))
     tiny.write_llama(folder / "endless", seed=7)  # this one does not end its replies
+    for kind, write in tiny.KINDS.items():
+        write(folder / kind, seed=7)
+        write(folder / f"{kind} draft", seed=7, noise=0.05)
     return folder
 
 
@@ -73,6 +76,35 @@ def test_every_mode_of_the_real_model_says_the_same(real: Session, params: Sampl
     for mode, length in ((Mode.LOOKUP, None), (Mode.LOOKUP, 3), (Mode.DRAFT, None), (Mode.DRAFT, 7), (Mode.AUTO, None)):
         reply = finished(real, prompt, mode=mode, num_draft_tokens=length, max_tokens=40, params=params, seed=seed)
         assert (reply.token_ids, reply.text, reply.finish_reason) == (plain.token_ids, plain.text, plain.finish_reason)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [*((kind, f"{kind} draft") for kind in tiny.KINDS), ("llama", "recurrent draft"), ("recurrent", "llama draft")],
+)
+@pytest.mark.parametrize("params", [SamplingParams(), WARM], ids=["greedy", "warm"])
+def test_every_mode_says_the_same_whatever_the_cache(
+    folder: Path, target: str, draft: str, params: SamplingParams
+) -> None:
+    """Every mode, draft length and budget writes the plain text, and drafts, also where tokens cannot be dropped."""
+    with Session(ModelFile(target, folder / target), ModelFile(draft, folder / draft), Placement(1)) as session:
+        session.open_context(100, ReplySettings(max_tokens=100))
+        assert session.notes == []
+        prompt = prompt_tokens(session, "the cat and the tree. return the cat and the", raw=True)
+        plain = finished(session, prompt, mode=Mode.OFF, max_tokens=100, params=params, seed=3)
+        assert len(plain.token_ids) == 100
+        lengths = [(Mode.LOOKUP, None), (Mode.LOOKUP, 20), (Mode.DRAFT, None), (Mode.DRAFT, 20), (Mode.AUTO, None)]
+        for budget in (1, 2, 37, 100):
+            for mode, length in lengths:
+                reply = finished(
+                    session, prompt, mode=mode, num_draft_tokens=length, max_tokens=budget, params=params, seed=3
+                )
+                assert reply.token_ids == plain.token_ids[:budget], (mode, length)
+                if mode is Mode.DRAFT and budget > 2:
+                    assert reply.stats.tested > reply.stats.accepted > 0 or target not in draft
+        for mode in Mode:
+            strict = finished(session, prompt, mode=mode, max_tokens=100, params=params, seed=3, strict=True)
+            assert strict.token_ids == plain.token_ids, mode
 
 
 def test_seeds_differ_and_repeat(small: Session) -> None:

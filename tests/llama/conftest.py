@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,10 @@ from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.weights import Weights
 
-FILES: dict[str, Callable[[Path], Path]] = {
-    "llama": tiny.write_llama,
-    "llama, SentencePiece": lambda path: tiny.write_llama(path, tiny.spm()),
-    "llama, a little different": lambda path: tiny.write_llama(path, noise=0.05),
-    "sliding window": tiny.write_sliding_window,
-    "recurrent": tiny.write_recurrent,
-    "hybrid": tiny.write_hybrid,
+KINDS = tiny.KINDS | {
+    "llama, SentencePiece": lambda path, noise=0.0: tiny.write_llama(path, tiny.spm(), noise=noise),
 }
+FILES = KINDS | {f"{name}, a little different": partial(write, noise=0.05) for name, write in KINDS.items()}
 
 PathOf = Callable[[str], Path]
 WeightsOf = Callable[[str], Weights]

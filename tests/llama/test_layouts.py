@@ -14,7 +14,7 @@ from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Layout, Placement
 from speclocal.llama.weights import Weights
 
-NAMES = ["llama", "recurrent", "hybrid"]
+NAMES = ["llama", "recurrent", "hybrid", "convolution", "delta net"]
 CONTEXT = 512
 
 NewPair = Callable[[str], tuple[TwoLayouts, LlamaModel]]

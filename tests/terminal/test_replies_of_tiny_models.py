@@ -55,19 +55,22 @@ def test_emoji_and_chinese_survive(generate: Run) -> None:
     assert SUMMARY.fullmatch(ran.err)
 
 
-def test_a_model_that_cannot_roll_back_is_decoded_plainly(generate: Run, models: Models) -> None:
-    """Drafting for a recurrent model is refused with a note, and the reply is the plain one."""
+@pytest.mark.parametrize("mode", ["lookup", "draft", "auto"])
+def test_a_recurrent_model_is_drafted_for_like_any_other(generate: Run, models: Models, mode: str) -> None:
+    """That its cache cannot drop tokens is no reason for a note, and the reply is the plain one."""
     plain = generate("hello", "-m", models.recurrent, "--mode", "off", "--json").json
-    ran = generate("hello", "-m", models.recurrent, "--mode", "lookup", "--json")
-    assert ran.err == "drafting is off: this model's cache cannot drop rejected tokens\n"
-    assert (ran.json["mode"], ran.json["token_ids"]) == ("off", plain["token_ids"])
+    ran = generate("hello", "-m", models.recurrent, "-d", models.draft, "--mode", mode, "--json")
+    assert ran.err == ""
+    assert (ran.json["mode"], ran.json["token_ids"]) == (mode, plain["token_ids"])
 
 
-def test_a_draft_model_that_cannot_roll_back_is_left_out(generate: Run, models: Models) -> None:
-    """A recurrent draft model is named in a note, and prompt lookup drafts in its place."""
+def test_a_recurrent_model_drafts_like_any_other(generate: Run, models: Models) -> None:
+    """A draft model whose cache cannot drop its guesses drafts, and the reply is the plain one."""
+    plain = generate("hello", "--mode", "off", "--json").json
     ran = generate("hello", "-d", models.recurrent, "--mode", "draft", "--json")
-    assert ran.err == f"`{models.recurrent}` cannot draft: its cache cannot drop tokens\n"
-    assert (ran.code, ran.json["mode"]) == (0, "lookup")
+    assert ran.err == ""
+    assert (ran.json["mode"], ran.json["token_ids"]) == ("draft", plain["token_ids"])
+    assert ran.json["stats"]["drafted"] > 0
 
 
 def test_a_context_beyond_the_training_is_noted(generate: Run, models: Models) -> None:

@@ -99,11 +99,16 @@ def test_wrong_rules_are_shown_to_be_caught(verify: Verify) -> None:
     assert ran.out.splitlines()[-1] == "exact here: all parts hold, and no reply differs from plain decoding"
 
 
-def test_a_model_that_cannot_draft_has_little_to_verify(run: Run, models: Models) -> None:
-    """A recurrent model decodes plainly in every mode; what is left to check holds."""
-    ran = run("verify", "-m", models.recurrent, "--threads", "1", "-n", "4", "--json")
+def test_a_recurrent_model_is_exact_in_all_five_parts(run: Run, models: Models) -> None:
+    """A cache that cannot drop tokens is put to every test, with a draft model of another kind."""
+    ran = run("verify", "-m", models.recurrent, "-d", models.draft, "--threads", "1", "-n", "12", "--json")
     assert (ran.code, ran.json["holds"]) == (0, True)
-    assert [part.get("replies") for part in ran.json["parts"]] == [[], [], None, None, None]
+    greedy, seeded, _, cache, widths = ran.json["parts"]
+    for part in (greedy, seeded):
+        assert {reply["mode"] for reply in part["replies"]} == {"lookup", "draft", "auto"}
+        assert all(reply["fork"] is None for reply in part["replies"])
+    assert [check["holds"] for check in cache["checks"]] == [True, True, True]
+    assert len(widths["checks"]) > 1
 
 
 def test_a_draft_model_that_lacks_room_is_left_out_of_the_distribution(run: Run, models: Models) -> None:

@@ -68,7 +68,7 @@ class ModelDrafter:
 
     def _reading(self, tokens: Sequence[int]) -> tuple[int, int]:
         """Return where in the text the cache should begin, and how much of it is there."""
-        agreed, length = self._agree(tokens), len(tokens) - self._start
+        agreed, length = self.model.nearest(self._agree(tokens)), len(tokens) - self._start
         fits = length <= self.model.context_size
         if fits and (self.tail is None or length - agreed <= self.tail):
             return self._start, agreed
