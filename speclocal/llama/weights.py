@@ -88,6 +88,11 @@ class Weights:
         return int(llama_cpp.llama_model_size(self.pointer))
 
     @property
+    def num_weights(self) -> int:
+        """Numbers in all weights together."""
+        return int(llama_cpp.llama_model_n_params(self.pointer))
+
+    @property
     def description(self) -> str:
         """Architecture, size and quantization, as llama.cpp words it: `qwen2 1.5B Q4_K - Medium`."""
         buffer = ctypes.create_string_buffer(256)

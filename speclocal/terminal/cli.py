@@ -17,6 +17,7 @@ from speclocal.terminal.commands import (
     calibrate,
     chat,
     compare,
+    explain,
     export,
     generate,
     models,
@@ -27,7 +28,21 @@ from speclocal.terminal.commands import (
     worker,
 )
 
-COMMANDS = (cache, calibrate, chat, compare, export, generate, models, predict, summarize, trace, verify, worker)
+COMMANDS = (
+    cache,
+    calibrate,
+    chat,
+    compare,
+    explain,
+    export,
+    generate,
+    models,
+    predict,
+    summarize,
+    trace,
+    verify,
+    worker,
+)
 app.registered_commands.sort(key=lambda command: PANELS.index(str(command.rich_help_panel)))
 
 INTERRUPTED = 130

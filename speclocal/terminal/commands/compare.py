@@ -38,6 +38,9 @@ def compare(
         str, typer.Option("--csv", help="Write a row for every task and mode; - for stdout.", metavar="PATH")
     ] = "",
     save: Annotated[str, typer.Option("--save", help="Write the JSON report to a file.", metavar="PATH")] = "",
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a page of HTML, with plots.", metavar="FILE")
+    ] = None,
     replay: Annotated[
         list[str] | None,
         typer.Option("--replay", help="Show an old report; two are laid side by side.", metavar="PATH"),
@@ -48,7 +51,7 @@ def compare(
     """Compare drafting modes: how fast they are here, and whether the text stays the same."""
     from speclocal.jobs.comparison import load
 
-    results = Results(options, view, csv, save)
+    results = Results(options, view, csv, save, report)
     if replay:
         reports = [load(Path(report)) for report in (*replay, *([prompt] if prompt else []))]
         results.publish([comparison for report in reports for comparison in report], side_by_side=len(reports) == 2)
@@ -66,16 +69,23 @@ def compare(
 class Results:
     """Where the results of comparisons go: checked before anything runs."""
 
-    def __init__(self, options: CompareOptions, view: "View", csv: str, save: str) -> None:
+    def __init__(self, options: CompareOptions, view: "View", csv: str, save: str, report: Path | None) -> None:
+        from speclocal.terminal.pages import check_writable
+        from speclocal.terminal.plots import check_installed
+
         if options.json and csv == _STDOUT:
             raise UsageError("`--json` and `--csv -` both print to stdout", "give `--csv` a file, or leave one out")
         for path in (csv, save):
             if path not in ("", _STDOUT) and not Path(path).absolute().parent.is_dir():
                 raise UsageError(f"`{path}` cannot be written: there is no such folder", "choose another place")
+        if report:
+            check_installed()
+            check_writable(report)
         self._options = options
         self._view = view
         self._csv = csv
         self._save = save
+        self._report = report
 
     def publish(self, comparisons: "Sequence[Comparison]", *, side_by_side: bool = False) -> None:
         """Show comparisons, then write them to files: what cannot be written was at least seen."""
@@ -93,6 +103,10 @@ class Results:
             Path(self._save).write_text(json.dumps(document(comparisons), indent=1) + "\n", encoding="utf-8")
         if self._csv not in ("", _STDOUT):
             Path(self._csv).write_text(csv_table(comparisons), encoding="utf-8")
+        if self._report:
+            from speclocal.terminal.report import report_page
+
+            self._report.write_text(report_page(comparisons, side_by_side=side_by_side), encoding="utf-8")
 
     def _show(self, comparisons: "Sequence[Comparison]", *, side_by_side: bool) -> None:
         from speclocal.terminal import compare_tables as tables

@@ -1,0 +1,248 @@
+"""Measure what the tour shows: passes, memory, one drafted reply, and the ratio rule at one of its positions.
+
+Knows an open session; the figures that follow are explanation.py's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+from speclocal.decoding.acceptance import RatioRule
+from speclocal.decoding.drafters.lookup import LookupDrafter
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.loop import decode, read
+from speclocal.decoding.planner import FixedPlanner
+from speclocal.decoding.sampling import distribution
+from speclocal.decoding.stats import Stats
+from speclocal.decoding.theory import acceptance_rate
+from speclocal.decoding.types import Distribution, Drafter, Fate, Model, Round, SamplingParams
+from speclocal.errors import UsageError
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.explanation import Candidate, Drafts, Explanation, Given, MeasuredModel, ShownRound, Simulation
+from speclocal.jobs.generate import prompt_tokens
+from speclocal.jobs.reply import ReplySettings
+from speclocal.jobs.session import Session
+from speclocal.jobs.tasks import built_in_tasks
+from speclocal.llama.model import LlamaModel, kv_bytes
+from speclocal.llama.vocab import Vocab
+from speclocal.llama.weights import Weights
+
+NUM_DRAWS = 4000
+PARAMS = SamplingParams(temperature=0.7)
+"""Sampling, since greedy decoding would show chances of 0 and 1 alone."""
+
+_SEED = 1  # of the tour's random numbers: the same tour twice
+_REPLY = 96  # tokens of the reply whose drafts are judged
+_LENGTHS = {"draft": 4, "lookup": 8}
+_MEMORY = 256 << 20  # bytes of the plain read: more than caches hold
+_SHORT_SIGHT = 8  # tokens that the target sees where it guesses for itself
+_TELLING = 0.6  # the acceptance of the position that is shown: drafts are kept, and are not
+_BEFORE = 12  # tokens of the text before that position
+
+
+def default_prompt() -> str:
+    """Return what is asked where nothing else is: an edit of code, which gives every drafter something to guess."""
+    return next(task.text for task in built_in_tasks() if task.kind == "code edit")
+
+
+def explain(
+    session: Session, prompt: str, measuring: CalibrationProgress, given: Given, *, raw: bool = False
+) -> Explanation:
+    """Measure, and return all that the tour shows. The session has no context yet."""
+    ids = prompt_tokens(session, prompt, raw=raw)
+    settings = ReplySettings(max_tokens=_REPLY, params=PARAMS)
+    session.open_context(len(ids), settings)
+    assert session.target is not None
+    weights = session.target.weights
+    if not session.target.can_rollback:
+        raise UsageError(
+            f"the cache of `{weights.name}` cannot drop tokens, so nothing is ever drafted for it",
+            "take another model for the tour",
+        )
+    target = _measured(weights, measuring)
+    draft = _measured(session.draft.weights, measuring) if session.draft else None
+    reply = _reply(session, ids, given.gamma)
+    return Explanation(
+        prompt=prompt,
+        prompt_tokens=len(ids),
+        temperature=PARAMS.temperature,
+        target=target,
+        draft=draft,
+        threads=weights.placement.threads,
+        memory_bytes_per_second=read_bandwidth(weights.placement.threads) if weights.on_cpu else None,
+        drafts=_drafts(reply, session.vocab),
+        simulation=_simulation(session, reply),
+        given=given,
+    )
+
+
+def read_bandwidth(num_threads: int) -> float:
+    """Return the bytes per second that a plain read of memory reaches here, the best of a few."""
+    size = min(_MEMORY, psutil.virtual_memory().available // 4)
+    parts = np.array_split(np.ones(size // 8, dtype=np.int64), num_threads)
+    taken = []
+    with ThreadPoolExecutor(num_threads) as threads:
+        for _ in range(6):
+            began = time.perf_counter()
+            list(threads.map(np.bitwise_or.reduce, parts))
+            taken.append(time.perf_counter() - began)
+    return size / min(taken)
+
+
+def _measured(weights: Weights, measuring: CalibrationProgress) -> MeasuredModel:
+    return MeasuredModel(
+        weights.name,
+        weights.description,
+        weights.size_bytes,
+        weights.num_weights,
+        kv_bytes(weights),
+        calibration_of(weights, measuring),
+    )
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """A reply with all its rounds. tokens: the prompt's and its own."""
+
+    tokens: list[int]
+    num_prompt: int
+    drafter: str
+    length: int
+    rounds: list[Round]
+
+
+def _reply(session: Session, prompt: list[int], length: int | None) -> _Reply:
+    """Return a reply that was drafted by the draft model, or by lookup where there is none."""
+    target, tokens = session.target, list(prompt)
+    assert target is not None
+    drafter = _drafter(session)
+    size = length or _LENGTHS[drafter.name]
+    for _ in read(target, prompt[:-1]):
+        pass
+    rounds = decode(
+        target,
+        tokens,
+        FixedPlanner(drafter, size),
+        RatioRule(_SEED),
+        PARAMS,
+        budget=_REPLY,
+        ends=lambda token: "eos" if session.vocab.is_end(token) else "",
+    )
+    return _Reply(tokens, len(prompt), drafter.name, size, list(rounds))
+
+
+def _drafter(session: Session) -> Drafter:
+    if session.draft is None:
+        return LookupDrafter()
+    return ModelDrafter(session.draft, min(session.draft.vocab_size, session.vocab.size))
+
+
+def _drafts(reply: _Reply, vocab: Vocab) -> Drafts:
+    stats = Stats()
+    for round_ in reply.rounds:
+        stats.add(round_)
+    drafted = [round_ for round_ in reply.rounds if round_.num_drafted]
+    # the most telling round: one that keeps something and rejects something, the longer the better
+    shown = max(drafted, key=lambda r: (r.num_accepted < r.num_tested, r.num_accepted), default=None)
+    return Drafts(
+        reply.drafter,
+        reply.length,
+        stats.tokens,
+        stats.rounds,
+        stats.drafted,
+        stats.tested,
+        stats.accepted,
+        stats.draft_seconds,
+        _shown(shown, vocab) if shown else None,
+    )
+
+
+def _shown(round_: Round, vocab: Vocab) -> ShownRound:
+    proposal, last = round_.proposal, round_.verdicts[-1]
+    verdicts = {i: verdict for i, verdict in enumerate(round_.verdicts) if verdict.drafted is not None}
+    candidates = []
+    for i, (token, q) in enumerate(zip(proposal.tokens, proposal.distributions, strict=True)):
+        verdict = verdicts.get(i)
+        kept = None if verdict is None else verdict.fate is Fate.ACCEPTED
+        p, draw = (verdict.p, verdict.draw) if verdict else (None, None)
+        candidates.append(Candidate(token_text(vocab, token), q.prob(token), p, draw, kept))
+    return ShownRound(
+        tuple(candidates), token_text(vocab, last.token), last.fate is Fate.CORRECTION, len(round_.verdicts)
+    )
+
+
+def _simulation(session: Session, reply: _Reply) -> Simulation:
+    """Apply the ratio rule many times at the position of the reply that shows most."""
+    target, draft = session.target, session.draft
+    assert target is not None
+    most = min(model.max_rows for model in (target, draft) if model is not None)
+    positions = range(reply.num_prompt, min(len(reply.tokens), reply.num_prompt + most))
+    ps = list(_distributions(target, reply.tokens, positions))
+    if draft is not None and len(reply.tokens) <= draft.context_size and max(reply.tokens) < draft.vocab_size:
+        guesser, qs = draft.weights.name, list(_distributions(draft, reply.tokens, positions, target.vocab_size))
+    else:
+        guesser = f"{session.target_name} itself seeing only the last {_SHORT_SIGHT} tokens"
+        qs = _short_sighted(session, reply.tokens, positions)
+    best = min(range(len(ps)), key=lambda i: abs(acceptance_rate(ps[i], qs[i]) - _TELLING) + (ps[i].ids.size < 3))
+    before = reply.tokens[max(reply.num_prompt, positions[best] - _BEFORE) : positions[best]]
+    text = b"".join(session.vocab.piece(token) for token in before).decode("utf-8", "replace")
+    return simulate(ps[best], qs[best], session.vocab, text, guesser)
+
+
+def simulate(p: Distribution, q: Distribution, vocab: Vocab, before: str, guesser: str) -> Simulation:
+    """Draw from q and let the ratio rule decide, NUM_DRAWS times, each as if at a position of its own."""
+    rule = RatioRule(_SEED)
+    verdicts = [rule.judge(p, q, rule.draft(q, i, i), i) for i in range(NUM_DRAWS)]
+    ids = np.union1d(p.ids, q.ids).tolist()
+    ids.sort(key=lambda token: (-p.prob(token), -q.prob(token)))
+    emitted = [verdict.token for verdict in verdicts]
+    return Simulation(
+        before=before,
+        guesser=guesser,
+        texts=tuple(token_text(vocab, token) for token in ids),
+        p=np.array([p.prob(token) for token in ids]),
+        q=np.array([q.prob(token) for token in ids]),
+        counts=np.array([emitted.count(token) for token in ids], dtype=np.float64),
+        num_draws=NUM_DRAWS,
+        num_accepted=sum(verdict.fate is Fate.ACCEPTED for verdict in verdicts),
+    )
+
+
+def _distributions(
+    model: Model, tokens: Sequence[int], positions: range, num_ids: int | None = None
+) -> Iterator[Distribution]:
+    """Yield what a model makes of every position, by one pass over the tokens before them.
+
+    num_ids: how many of its token ids count, from 0 on; the target may have fewer.
+    """
+    for _ in read(model, tokens[: positions.start - 1]):
+        pass
+    logits = model.forward(tokens[positions.start - 1 : positions.stop - 1], len(positions))
+    for row, position in zip(logits, positions, strict=True):
+        yield distribution(row[:num_ids], tokens[:position], PARAMS)
+
+
+def _short_sighted(session: Session, tokens: Sequence[int], positions: range) -> list[Distribution]:
+    """Return what the target makes of every position if it sees the last few tokens alone."""
+    assert session.target is not None
+    with_little = LlamaModel(session.target.weights, _SHORT_SIGHT)
+    found = []
+    try:
+        for position in positions:
+            seen = tokens[max(0, position - _SHORT_SIGHT) : position]
+            with_little.rollback(0)
+            found.append(distribution(with_little.forward(seen, 1)[0], seen, PARAMS))
+    finally:
+        with_little.close()
+    return found
+
+
+def token_text(vocab: Vocab, token: int) -> str:
+    """Return a token's text; a control token by its name."""
+    return vocab.piece(token).decode("utf-8", "replace") or vocab.text(token)
