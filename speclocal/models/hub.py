@@ -70,17 +70,18 @@ def fetch(spec: ModelSpec, source: HubFile, progress: Progress) -> Path:
     parts = [_ask(source.repo, name) for name in names]
     files.check_room(Path(constants.HF_HUB_CACHE), sum(part.size_bytes or 0 for part in parts if part.name in absent))
     bar = _Bar(progress, parts)
-    with _undone_on_error() as fetched:
-        paths = []
-        for part in parts:
-            paths.append(_download(source.repo, part, bar))
-            if part.name in absent:
-                fetched.append(paths[-1])
-            _verify(source.repo, part, paths[-1])
+    paths, fetched = [], []
+    for part in parts:
+        paths.append(_download(source.repo, part, bar))
+        if part.name in absent:
+            with _removed_on_error(paths[-1]):
+                _verify(source.repo, part, paths[-1])
+            records.remember(paths[-1])
+            fetched.append(paths[-1])
+    with _removed_on_error(*fetched):
         blob = paths[0].resolve()
         sha256 = blob.name if _SHA256.fullmatch(blob.name) else spec.sha256 and files.sha256_of(blob)
         files.check_fetched(paths[0], spec.sha256, sha256, str(source))
-    records.remember(fetched)
     return paths[0]
 
 
@@ -132,19 +133,19 @@ def _verify(repo: str, part: _Part, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _undone_on_error() -> Iterator[list[Path]]:
-    """Collect files that are fetched inside, and remove them if one of them is not what it should be."""
-    fetched: list[Path] = []
+def _removed_on_error(*paths: Path) -> Iterator[None]:
+    """Remove files that were just fetched when they prove not to be what they should."""
     try:
-        yield fetched
+        yield
     except DownloadError:
-        for path in fetched[-1:]:  # those before it are complete, and spare the next try their download
+        for path in paths:
             remove(path)
         raise
 
 
 def remove(path: Path) -> None:
     """Remove a file from the Hub's cache: the name in the snapshot, and the blob unless another name leads to it."""
+    records.forget(path)
     blob = path.resolve()
     path.unlink(missing_ok=True)
     repo = next((parent for parent in path.parents if parent.name.startswith("models--")), None)

