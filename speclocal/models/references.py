@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from speclocal.errors import UsageError
+from speclocal.errors import DamagedModelError, UsageError
 from speclocal.models import elsewhere, files, splits
 from speclocal.models.catalog import (
     Catalog,
@@ -69,15 +69,16 @@ def _on_hub(reference: str) -> ModelSpec:
 
 def _elsewhere(reference: str) -> ModelSpec:
     found = {model.name: model for model in elsewhere.models()}
-    owner = reference.partition(":")[0]
     model = next((found[name] for name in elsewhere.spellings(reference) if name in found), None)
     if model is None:
-        names = [name for name in found if name.startswith(f"{owner}:")]
-        there = (
-            f"{nearest(reference, names)} There are {', '.join(names)}".strip() if names else "it has no models here"
-        )
-        raise UsageError(f"no model of another program is called `{reference}`", there)
-    return _checked(reference, model.path)
+        names = [name for name in found if name.startswith(reference.partition(":")[0])]
+        there = f"{nearest(reference, names)} There are {', '.join(names)}".strip() if names else ""
+        nothing = f"none was found of that program; {_FORMS}"
+        raise UsageError(f"no model on this disk is called `{reference}`", there or nothing)
+    try:
+        return _checked(reference, model.path)
+    except DamagedModelError as exc:  # Ollama's files have names that tell nobody anything
+        raise DamagedModelError(Path(reference) if exc.path == model.path else exc.path, exc.reason, exc.hint) from None
 
 
 def _on_disk(reference: str) -> ModelSpec:

@@ -169,6 +169,11 @@ def test_no_damage_ends_in_another_error(model: Path, tmp_path: Path, data: st.D
     assert isinstance(header.quantization, str)
 
 
+def test_file_without_tensors_is_read(tmp_path: Path) -> None:
+    header = read(tmp_path, file_of([], []))
+    assert (header.tensors, header.layer_bytes, header.quantization) == ((), (), "")
+
+
 def test_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"none\.gguf` cannot be read: No such file or directory"):
         read_header(tmp_path / "none.gguf")
