@@ -42,6 +42,8 @@ class FakeHub:
     body_statuses: list[int] = field(default_factory=list)  # answered to the next requests for a file's bytes
     cuts: list[int] = field(default_factory=list)  # after so many bytes the next answers break off
     stalls: list[int] = field(default_factory=list)  # after so many bytes the next answers send nothing more
+    pace: float = 0.0  # seconds between two tenths of a file
+    tells_tokens: bool = False  # repeats in its error messages what the client sent, as a careless server would
     knows_ranges: bool = True
     flips: bool = False  # one bit of every file arrives changed
     missing_bytes: int = 0  # by which files are shorter than announced
@@ -94,7 +96,8 @@ def _handler_of(fake: FakeHub) -> type[BaseHTTPRequestHandler]:
             fake.requests.append(Request(self.command, path, headers))
             parts = path.strip("/").split("/")
             if fake.statuses:
-                self.answer(fake.statuses.pop(0))
+                said = {"X-Error-Message": f"not with {headers.get('authorization')}"} if fake.tells_tokens else {}
+                self.answer(fake.statuses.pop(0), said)
             elif parts[0] == "cdn":
                 self.send_file(fake.repos["/".join(parts[1:3])]["/".join(parts[3:])])
             elif parts[:2] == ["api", "models"]:
@@ -170,8 +173,13 @@ def _handler_of(fake: FakeHub) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command == "GET":
-                self.wfile.write(body[:end])
-                self.wfile.flush()
+                body = body[:end]
+                step = max(1, len(body) // 10 if fake.pace else len(body))
+                for begin in range(0, len(body), step):
+                    self.wfile.write(body[begin : begin + step])
+                    self.wfile.flush()
+                    if fake.pace:
+                        fake.released.wait(fake.pace)
 
         def log_message(self, format: str, *args: object) -> None: ...
 
