@@ -109,6 +109,7 @@ def _handler_of(fake: FakeHub) -> type[BaseHTTPRequestHandler]:
                 self.lead_to("/".join(parts[:2]), "/".join(parts[4:]))
 
         do_HEAD = do_GET
+        do_CONNECT = do_GET  # what a client asks of a proxy; `statuses` says what it answers
 
         def may_read(self, repo: str) -> bool:
             """Answer as the Hub does for a repository that this client may not read."""

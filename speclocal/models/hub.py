@@ -1,8 +1,8 @@
 """Models from the Hugging Face Hub, through its own client and into its own cache.
 
 Knows repositories, the cache and the client, not the catalogue. The client is imported on first use: it is slow to
-load. While a command runs, the client goes on after a broken connection where it stopped; of a download that ended with
-its command it keeps nothing, except parts of a split model that were complete.
+load. While a command runs, the client goes on where a connection over HTTP broke; of a download that ended with its
+command it keeps nothing, except parts of a split model that were complete.
 """
 
 import contextlib
@@ -64,21 +64,23 @@ def fetch(spec: ModelSpec, source: HubFile, progress: Progress) -> Path:
     check_token(huggingface_hub.get_token())
     if (kind := kind_by_name(source.file)) is not Kind.MODEL:
         raise DownloadError(f"{source} is not a model that writes text: by its name it is {kind}", "name another file")
-    names = splits.part_names(source.file)
-    absent = [name for name in names if _cached(source.repo, name) is None]
-    files.check_room(Path(constants.HF_HUB_CACHE), spec.size_bytes if len(absent) == len(names) else None)
-    parts = [_ask(source.repo, name) for name in names]
-    files.check_room(Path(constants.HF_HUB_CACHE), sum(part.size_bytes or 0 for part in parts if part.name in absent))
+    here = {name: _cached(source.repo, name) for name in splits.part_names(source.file)}
+    if not any(here.values()):
+        files.check_room(Path(constants.HF_HUB_CACHE), spec.size_bytes)
+    parts = [_ask(source.repo, name) for name in here]
+    needed = [part.size_bytes or 0 for part in parts if here[part.name] is None]
+    files.check_room(Path(constants.HF_HUB_CACHE), sum(needed))
     bar = _Bar(progress, parts)
     paths, fetched = [], []
     for part in parts:
-        paths.append(_download(source.repo, part, bar))
-        if part.name in absent:
-            with _removed_on_error(paths[-1]):
-                _verify(source.repo, part, paths[-1])
-            records.remember(paths[-1])
-            fetched.append(paths[-1])
-    with _removed_on_error(*fetched):
+        path = _download(source.repo, part, bar)
+        paths.append(path)
+        if path != here[part.name]:
+            with _removed_unless_good(path):
+                _verify(source.repo, part, path)
+            records.remember(path)
+            fetched.append(path)
+    with _removed_unless_good(*fetched):
         blob = paths[0].resolve()
         sha256 = blob.name if _SHA256.fullmatch(blob.name) else spec.sha256 and files.sha256_of(blob)
         files.check_fetched(paths[0], spec.sha256, sha256, str(source))
@@ -133,11 +135,11 @@ def _verify(repo: str, part: _Part, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _removed_on_error(*paths: Path) -> Iterator[None]:
-    """Remove files that were just fetched when they prove not to be what they should."""
+def _removed_unless_good(*paths: Path) -> Iterator[None]:
+    """Remove files that were just fetched when they prove bad, or when somebody interrupts the check."""
     try:
         yield
-    except DownloadError:
+    except BaseException:
         for path in paths:
             remove(path)
         raise
@@ -168,7 +170,7 @@ def _snapshot(repo: str) -> Iterator[Path]:
 
     folder = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
     with contextlib.suppress(OSError):
-        yield folder / "snapshots" / (folder / "refs" / "main").read_text(encoding="utf-8")
+        yield folder / "snapshots" / (folder / "refs" / "main").read_text(encoding="utf-8").strip()
 
 
 class _Bar:

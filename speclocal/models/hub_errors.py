@@ -50,6 +50,11 @@ def translated(error: Exception, repo: str, file: str = "") -> DownloadError:
         )
     if isinstance(error, errors.HFValidationError):
         return DownloadError(f"{repo} is not a repository name: {error}")
+    if _is(error, "ProxyError") and "407" in str(error):
+        return DownloadError(
+            f"the proxy wants a name and a password{_proxy()}",
+            "put them into HTTPS_PROXY, as http://NAME:PASSWORD@HOST",
+        )
     if _is(error, "ProxyError"):
         return DownloadError(
             f"the proxy does not let {source} through{_proxy()}",
@@ -107,11 +112,6 @@ def _refusal(error: Exception, repo: str, source: str, *, has_token: bool) -> Do
         case 403:
             return DownloadError(
                 f"the Hub refuses access to {repo}", "use a token that may read this repository (HF_TOKEN)"
-            )
-        case 407:
-            return DownloadError(
-                f"the proxy wants a name and a password{_proxy()}",
-                "put them into HTTPS_PROXY, as http://NAME:PASSWORD@HOST",
             )
         case 429:
             return DownloadError(

@@ -113,6 +113,18 @@ def test_file_of_another_hash_is_refused(server: FakeHub, own_disk: Path) -> Non
     assert fetch(model("me/open")).read_bytes() == CONTENT
 
 
+def test_interrupted_check_leaves_nothing(server: FakeHub, own_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose hash nobody compared is not kept."""
+
+    def interrupted(path: Path) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "sha256_of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(model("me/open"))
+    assert left_behind(own_disk) == []
+
+
 def test_other_file_under_the_same_name_is_refused_and_not_found(server: FakeHub, own_disk: Path) -> None:
     spec = model("me/open", sha256="0" * 64)
     message, _ = failure(spec)
@@ -315,15 +327,29 @@ def test_environment_alone_steers_a_fresh_process(server: FakeHub, tmp_path: Pat
     assert server.requests == []
 
 
-def test_proxy_that_refuses_is_named_without_its_password(server: FakeHub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("status", "message", "hint"),
+    [
+        (
+            403,
+            "the proxy does not let hf:me/open:m.gguf through",
+            "check HTTPS_PROXY and HTTP_PROXY; NO_PROXY lists hosts that need none",
+        ),
+        (
+            407,
+            "the proxy wants a name and a password",
+            "put them into HTTPS_PROXY, as http://NAME:PASSWORD@HOST",
+        ),
+    ],
+)
+def test_proxy_that_refuses_is_named_without_its_password(
+    server: FakeHub, tmp_path: Path, status: int, message: str, hint: str
+) -> None:
     """The fake Hub serves as a proxy that lets nothing through."""
-    server.statuses = [403] * 9
+    server.statuses = [status] * 9
     proxy = server.url.replace("//", "//someone:password@")
     said = in_a_process(server, tmp_path, HF_ENDPOINT="https://hub.invalid", HTTPS_PROXY=proxy, NO_PROXY="")
-    assert said == (
-        f"the proxy does not let hf:me/open:m.gguf through ({server.url}); "
-        "check HTTPS_PROXY and HTTP_PROXY; NO_PROXY lists hosts that need none"
-    )
+    assert said == f"{message} ({server.url}); {hint}"
 
 
 def test_two_processes_at_once_do_no_harm(server: FakeHub, tmp_path: Path) -> None:

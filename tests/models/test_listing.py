@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import ggufs
@@ -10,7 +11,7 @@ from elsewhere_folders import put_hub, put_lm_studio, put_ollama, states
 from hub_server import FakeHub
 
 from speclocal.errors import UsageError
-from speclocal.models.catalog import Catalog, HubFile, LocalFile, ModelSpec, PairSpec
+from speclocal.models.catalog import Catalog, HubFile, LocalFile, ModelSpec, PairSpec, Wheels
 from speclocal.models.listing import ListedModel, listing
 from speclocal.models.references import resolve
 from speclocal.models.removal import removable, remove
@@ -99,6 +100,15 @@ def test_what_speclocal_fetched_can_be_removed(server: FakeHub, own_disk: Path) 
         assert find(spec) is None
     assert list((own_disk / "hub/models--me--open/blobs").iterdir()) == []
     assert list((own_disk / "cache/fetched").iterdir()) == []
+
+
+def test_model_from_packages_can_be_removed(own_disk: Path) -> None:
+    sha256 = hashlib.sha256(CONTENT).hexdigest()
+    spec = ModelSpec("m", "m.gguf", (Wheels(("p==1",)),), sha256=sha256)
+    (path,) = ggufs.write(own_disk / "cache/models", {f"{sha256[:12]}-m.gguf": CONTENT})
+    assert find(spec) == path
+    remove(removable(spec))
+    assert not path.exists()
 
 
 def test_blob_that_another_snapshot_uses_stays(server: FakeHub, own_disk: Path) -> None:

