@@ -6,7 +6,7 @@ import ggufs
 import pytest
 
 from speclocal.errors import UsageError
-from speclocal.models.catalog import Catalog, HubFile, LocalFile, ModelSpec, PairSpec
+from speclocal.models.catalog import Catalog, HubFile, HubRepo, LocalFile, ModelSpec, PairSpec
 from speclocal.models.references import resolve
 
 BIG = ModelSpec("big", "big.gguf", (HubFile("me/r", "big.gguf"),))
@@ -40,6 +40,20 @@ def test_hub_reference_needs_no_catalogue() -> None:
     spec = resolve("hf:some-one/r.v2:dir/model-Q4.gguf", CATALOG).target
     assert spec.sources == (HubFile("some-one/r.v2", "dir/model-Q4.gguf"),)
     assert spec.file == "model-Q4.gguf"
+
+
+def test_repository_alone_stands_for_its_best_file_or_one_quantization() -> None:
+    assert resolve("hf:some-one/r.v2", CATALOG).target.sources == (HubRepo("some-one/r.v2"),)
+    assert resolve("hf:some-one/r.v2:q8_0", CATALOG).target.sources == (HubRepo("some-one/r.v2", "Q8_0"),)
+
+
+def test_file_on_the_hub_that_is_no_model_is_refused_by_its_name() -> None:
+    message, hint = refused("hf:me/r:mmproj-F16.gguf")
+    assert message == (
+        "`hf:me/r:mmproj-F16.gguf` is not a model that writes text: "
+        "by its name it is a projector, which shows images to another model"
+    )
+    assert hint == FORMS
 
 
 @pytest.mark.parametrize("reference", ["hf:", "hf:r:a.gguf", "hf:u", "hf:u/r:a.bin", "hf:u/r:../a.gguf"])
