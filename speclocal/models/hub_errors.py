@@ -53,7 +53,7 @@ def translated(error: Exception, repo: str, file: str = "") -> DownloadError:
     if _is(error, "ProxyError") and "407" in str(error):
         return DownloadError(
             f"the proxy wants a name and a password{_proxy()}",
-            "put them into HTTPS_PROXY, as http://NAME:PASSWORD@HOST",
+            "put them into HTTPS_PROXY, in front of the host: NAME:PASSWORD@HOST",
         )
     if _is(error, "ProxyError"):
         return DownloadError(

@@ -338,7 +338,7 @@ def test_environment_alone_steers_a_fresh_process(server: FakeHub, tmp_path: Pat
         (
             407,
             "the proxy wants a name and a password",
-            "put them into HTTPS_PROXY, as http://NAME:PASSWORD@HOST",
+            "put them into HTTPS_PROXY, in front of the host: NAME:PASSWORD@HOST",
         ),
     ],
 )
