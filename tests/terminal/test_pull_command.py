@@ -206,17 +206,20 @@ def test_missing_model_says_so_at_once_when_offline(
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
-@pytest.mark.parametrize("trouble", ["absent", "gated", "invalid", "echo", "refused", "unsendable"])
+@pytest.mark.parametrize("trouble", ["absent", "gated", "invalid", "echo", "file", "refused", "unsendable"])
 def test_token_is_never_printed(
-    run: Run, online: dict[str, str], server: FakeHub, trouble: str, debug: tuple[str, ...]
+    run: Run, online: dict[str, str], server: FakeHub, tmp_path: Path, trouble: str, debug: tuple[str, ...]
 ) -> None:
     """Whatever goes wrong, and with tracebacks; even where the server repeats the token in its answer."""
     token = f"{TOKEN}\u00e9" if trouble == "unsendable" else TOKEN
     server.gated.add("me/gated")
     server.tells_tokens = True
-    if trouble in ("invalid", "echo"):
-        server.statuses = [500 if trouble == "echo" else 401] * 9
+    if trouble in ("invalid", "echo", "file"):
+        server.statuses = [401 if trouble == "invalid" else 500] * 9
     env = {**online, "HF_TOKEN": token}
+    if trouble == "file":  # where `hf auth login` keeps it
+        (tmp_path / "hf").mkdir()
+        (tmp_path / "hf/token").write_text(env.pop("HF_TOKEN"))
     if trouble == "refused":
         env["HF_ENDPOINT"] = f"http://{TOKEN}:{TOKEN}@127.0.0.1:9"
     repo = {"absent": "me/nowhere", "gated": "me/gated"}.get(trouble, "me/open")
@@ -224,7 +227,7 @@ def test_token_is_never_printed(
     assert (ran.code, ran.out) == (1, "")
     assert ("Traceback" in ran.err) == bool(debug)
     assert TOKEN not in ran.err
-    if debug and trouble == "echo":
+    if debug and trouble in ("echo", "file"):
         assert "not with Bearer ***" in ran.err
 
 
