@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import ggufs
 import pytest
 from commands import COMMAND, Models, Ran, Run
 from pty_tools import Terminal
@@ -157,14 +156,12 @@ def test_several_models_are_compared_one_after_the_other(compare: Run, models: M
     assert [line for line in shown.out.splitlines() if line.startswith(("target.gguf:", "draft.gguf:"))]
 
 
-def test_what_was_measured_before_an_error_is_shown(compare: Run, tmp_path: Path) -> None:
+def test_what_was_measured_before_an_error_is_shown(compare: Run, models: Models) -> None:
     """A second model whose header is sound but which cannot be loaded does not cost the numbers of the first."""
-    odd = tmp_path / "odd.gguf"
-    odd.write_bytes(ggufs.model())
-    ran = compare(RHYME, "-m", str(odd), "--modes", "lookup")
+    ran = compare(RHYME, "-m", models.unloadable, "--modes", "lookup")
     assert ran.code == 1
     assert "tokens/s" in ran.out
-    assert f"`{odd}`" in ran.err
+    assert f"`{models.unloadable}`" in ran.err
 
 
 @pytest.mark.parametrize(

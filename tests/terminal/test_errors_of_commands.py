@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import ggufs
 import llama_cpp
 import pytest
 from commands import Models, Ran, Run
@@ -170,13 +169,12 @@ def test_a_file_that_is_cut_off_is_refused_by_its_header(generate: Run, models: 
     )
 
 
-def test_a_model_llama_cpp_refuses_is_explained_in_one_line(generate: Run, tmp_path: Path) -> None:
+def test_a_model_llama_cpp_refuses_is_explained_in_one_line(generate: Run, models: Models) -> None:
     """A file with a sound header of which nothing can be made fails with llama.cpp's reason and the ways out."""
-    (tmp_path / "odd.gguf").write_bytes(ggufs.model())
-    ran = generate("hello", "-m", str(tmp_path / "odd.gguf"))
+    ran = generate("hello", "-m", models.unloadable)
     message, hint = ran.err.split("\n\n")
     assert (ran.code, ran.out) == (1, "")
-    assert message.startswith(f"error: cannot load `{tmp_path / 'odd.gguf'}`: ")
+    assert message.startswith(f"error: cannot load `{models.unloadable}`: ")
     assert "\n" not in message
     assert hint == f"hint: {DAMAGED}\n"
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import ggufs
 import pytest
 from commands import SUMMARY, Models, Run
 
@@ -111,8 +108,7 @@ def test_a_model_path_need_not_be_utf8(generate: Run, models: Models) -> None:
 
 
 @pytest.mark.parametrize("mode", ["off", "lookup"])
-def test_a_draft_model_that_is_not_used_is_not_loaded(generate: Run, tmp_path: Path, mode: str) -> None:
+def test_a_draft_model_that_is_not_used_is_not_loaded(generate: Run, models: Models, mode: str) -> None:
     """A mode without a draft model neither fetches nor loads one that a pair brings along; this one cannot be."""
-    (tmp_path / "odd.gguf").write_bytes(ggufs.model())
-    ran = generate("hello", "-d", str(tmp_path / "odd.gguf"), "--mode", mode, "--json")
+    ran = generate("hello", "-d", models.unloadable, "--mode", mode, "--json")
     assert (ran.code, ran.err, ran.json["draft"]) == (0, "", None)
