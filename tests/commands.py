@@ -54,4 +54,5 @@ class Models:
     recurrent: str = "recurrent.gguf"  # has a cache that cannot drop tokens
     short: str = "short.gguf"  # was trained on 64 tokens
     cut: str = "cut.gguf"  # ends in the middle
+    unloadable: str = "unloadable.gguf"  # has a sound header, and llama.cpp makes nothing of it
     page: str = "page.gguf"  # is an HTML page

@@ -41,6 +41,17 @@ class HubFile:
 
 
 @dataclass(frozen=True)
+class HubRepo:
+    """A repository on the Hugging Face Hub, its file yet to be chosen: the best one, or that of a quantization."""
+
+    repo: str
+    quantization: str = ""
+
+    def __str__(self) -> str:
+        return f"hf:{self.repo}:{self.quantization}" if self.quantization else f"hf:{self.repo}"
+
+
+@dataclass(frozen=True)
 class Wheels:
     """Packages of the Python package index that hold a file, or its parts in order."""
 
@@ -51,7 +62,7 @@ class Wheels:
         return f"{first} .. {others[-1]} ({len(self.packages)} packages)" if others else first
 
 
-Source = LocalFile | HubFile | Wheels
+Source = LocalFile | HubFile | HubRepo | Wheels
 
 
 @dataclass(frozen=True)
@@ -132,15 +143,24 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f"did you mean `{close[0]}`?" if close else ""
 
 
+_HUB_NAME = r"(?!\S*(?:--|\.\.)\S*(?::|$))\w(?:[\w.-]*\w)?"
+
+
 def parse_hub_file(text: str) -> HubFile | None:
     """Return the file that `user/repo:file.gguf` names, or None when the text has another form.
 
     The names of users and repositories are those the Hub allows: 96 characters in all, no `--` or `..`, and neither
     `-` nor `.` at an end.
     """
-    part = r"(?!\S*(?:--|\.\.)\S*:)\w(?:[\w.-]*\w)?"
-    match = re.fullmatch(rf"({part}/{part}):((?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.gguf)", text, re.ASCII)
+    path = r"(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.gguf"
+    match = re.fullmatch(rf"({_HUB_NAME}/{_HUB_NAME}):({path})", text, re.ASCII)
     return HubFile(match[1], match[2]) if match and len(match[1]) <= 96 else None
+
+
+def parse_hub_repo(text: str) -> HubRepo | None:
+    """Return the repository that `user/repo` names, or `user/repo:Q4_K_M`; None when the text has another form."""
+    match = re.fullmatch(rf"({_HUB_NAME}/{_HUB_NAME})(?::([A-Za-z0-9_]+))?", text, re.ASCII)
+    return HubRepo(match[1], (match[2] or "").upper()) if match and len(match[1]) <= 96 else None
 
 
 class _Table:

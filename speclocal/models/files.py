@@ -11,7 +11,8 @@ from typing import Protocol
 
 import platformdirs
 
-from speclocal.errors import DownloadError
+from speclocal.errors import DownloadError, ModelError
+from speclocal.models.checks import check_model
 
 _HEADS = (
     (b"version https://git-lfs", "a git-lfs pointer: the file itself was not fetched (`git lfs pull` does)"),
@@ -33,6 +34,12 @@ def cache_dir() -> Path:
     return Path(override).expanduser() if override else platformdirs.user_cache_path("speclocal")
 
 
+def offline() -> bool:
+    """Return whether HF_HUB_OFFLINE forbids downloads, by the Hub's own rule; here it means any download."""
+    said = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE", "")
+    return said.upper() in ("1", "ON", "YES", "TRUE")
+
+
 def looks_like(path: Path) -> str | None:
     """Return what a file is instead of a GGUF, or None if it is one."""
     with path.open("rb") as file:
@@ -52,7 +59,7 @@ def sha256_of(path: Path) -> str:
 
 
 def check_fetched(path: Path, expected_sha256: str | None, actual_sha256: str | None, source: str) -> None:
-    """Raise unless a fetched file is a GGUF, and the one that was asked for."""
+    """Raise unless a fetched file is the one that was asked for, and a model that can be used."""
     kind = looks_like(path)
     if kind is not None:
         raise DownloadError(f"the file from {source} is not a GGUF but {kind}")
@@ -62,6 +69,10 @@ def check_fetched(path: Path, expected_sha256: str | None, actual_sha256: str | 
             f"its sha256 is {actual_sha256}, not {expected_sha256}",
             "try again; if it stays so, the file was changed at its source: check it, then update models.toml",
         )
+    try:
+        check_model(path)
+    except ModelError as exc:
+        raise DownloadError(f"the file from {source} cannot be used: {exc.message}", exc.hint) from exc
 
 
 def check_room(directory: Path, needed_bytes: int | None) -> None:

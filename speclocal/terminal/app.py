@@ -3,6 +3,8 @@
 Knows no command; each registers itself here.
 """
 
+import inspect
+import sys
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -13,23 +15,57 @@ import typer
 import speclocal
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal.options import Options, with_options
+from speclocal.terminal.secrets import redacted
 
 PANELS = ANSWER, MACHINE, MODELS = "Answer", "This machine", "Models"
 """The panels of the help page, in order."""
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     help="Make a local language model answer faster without changing its answer.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
 
 
-def command(options_class: type[Options], panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    options_class: type[Options], panel: str, group: typer.Typer = app
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command: with options on the command line, and a view of what it does.
 
-    It is called with its own arguments, `options` and `view`. panel: where the help page lists it.
+    It is called with its own arguments, `options` and `view`. panel: where the help page lists it. group: the commands
+    it is one of.
     """
+    return _registered(options_class, group.command(rich_help_panel=panel))
+
+
+def group_of(name: str, options_class: type[Options], panel: str) -> Callable[[Callable[..., None]], typer.Typer]:
+    """Make a function a command that has commands of its own, and runs where none of them is asked for."""
+
+    def decorate(job: Callable[..., None]) -> typer.Typer:
+        group = typer.Typer(context_settings=_SETTINGS)
+        app.add_typer(group, name=name, rich_help_panel=panel)
+
+        @wraps(job)
+        def alone(*, context: typer.Context, **arguments: Any) -> None:
+            if context.invoked_subcommand is None:
+                job(**arguments)
+
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        own = inspect.signature(job)
+        alone.__signature__ = own.replace(parameters=[context, *own.parameters.values()])  # type: ignore[attr-defined]
+        _registered(options_class, group.callback(invoke_without_command=True))(alone)
+        return group
+
+    return decorate
+
+
+def _registered(
+    options_class: type[Options], register: Callable[[Callable[..., None]], Callable[..., None]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let `register` have a function with all its options, which opens a view and shows tracebacks if asked to."""
 
     def decorate(job: Callable[..., None]) -> Callable[..., None]:
         @wraps(job)
@@ -41,12 +77,10 @@ def command(options_class: type[Options], panel: str) -> Callable[[Callable[...,
                     job(options=options, view=view, **arguments)
             except (SpeclocalError, OSError):
                 if options.debug:
-                    traceback.print_exc()
+                    sys.stderr.write(redacted(traceback.format_exc()))
                 raise
 
-        return app.command(rich_help_panel=panel)(
-            with_options(viewed, options_class, hidden=frozenset({"options", "view"}))
-        )
+        return register(with_options(viewed, options_class, hidden=frozenset({"options", "view"})))
 
     return decorate
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from speclocal.errors import SpeclocalError
 from speclocal.terminal import streams, words
 from speclocal.terminal.live import obeys_escape_codes
+from speclocal.terminal.secrets import redacted
 
 
 def console(*, stderr: bool) -> Console:
@@ -30,10 +31,10 @@ def say(text: str) -> None:
 
 
 def tell(error: SpeclocalError) -> None:
-    """Say what went wrong and what to do."""
-    _print(Text("error: ", style="bold red") + Text(words.visible(error.message), style="none"))
+    """Say what went wrong and what to do. Errors may quote what a library said: no token gets through."""
+    _print(Text("error: ", style="bold red") + Text(words.visible(redacted(error.message)), style="none"))
     if error.hint:
-        _print(Text("\nhint: ", style="bold") + Text(words.visible(error.hint), style="none"))
+        _print(Text("\nhint: ", style="bold") + Text(words.visible(redacted(error.hint)), style="none"))
 
 
 def rendered(what: RenderableType, out: Console, *, soft_wrap: bool | None = None) -> str:

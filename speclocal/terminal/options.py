@@ -126,7 +126,7 @@ class ModelOptions(MachineOptions):
 
     model: Annotated[
         str,
-        Option("--model", "-m", help="Name, pair, path, or hf:user/repo:file.gguf.", rich_help_panel=_MODELS),
+        Option("--model", "-m", help="Name, pair, path, or hf:user/repo[:file.gguf].", rich_help_panel=_MODELS),
     ] = ""
     draft: Draft = ""
 

@@ -29,6 +29,7 @@ from speclocal.terminal import signals, words
 from speclocal.terminal.board import Board
 from speclocal.terminal.console import console, rendered, say, tell
 from speclocal.terminal.live import LiveLine
+from speclocal.terminal.speed import Speedometer
 
 _DRAFTED = "\x1b[32m"  # green
 _PLAIN = "\x1b[0m"
@@ -53,6 +54,7 @@ class View:
         self._board = Board()
         self._board.enabled &= not quiet
         self._fetching = ""
+        self._speed = Speedometer()
         self._written = ""  # the last text on stdout
 
     def __enter__(self) -> Self:
@@ -68,11 +70,11 @@ class View:
 
     def fetching(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is; where nothing can be redrawn, say once that it runs."""
-        of = f" of {words.size(total)}" if total else ""
         if self._fetching != name:
-            self._fetching = name
+            self._fetching, self._speed = name, Speedometer()
             self.note(f"fetching {name}{f' ({words.size(total)})' if total else ''}; this happens once")
-        self._live.show(f"fetching {name}: {words.size(done)}{of}", now=done == total)
+        self._speed.reached(done)
+        self._live.show(words.fetching(name, done, total, self._speed.per_second), now=done == total)
 
     def measuring(self, name: str, share: float) -> None:
         """Show how far the measurement of a model is."""
@@ -104,6 +106,18 @@ class View:
         """Say what went wrong where that does not end the command."""
         self._clear()
         tell(error)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody at a terminal to answer a question."""
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def agrees(self, question: str) -> bool:
+        """Ask a question beside the text; anything but a yes means no."""
+        self._live.clear()
+        sys.stderr.write(words.visible(question))
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

@@ -16,51 +16,12 @@ from speclocal.decoding.theory import expected_tokens
 from speclocal.jobs.store import Store
 from speclocal.jobs.summarize import Plan
 from speclocal.llama.formats import Layout
-from speclocal.models.sources import ListedModel, ListedPair, Listing
 from speclocal.terminal import words
 
 _ALPHAS = (0.6, 0.8, 0.95)
 _CURVE = 60  # columns of a curve's table without the plot
 _BAR = 24
 _BEGINNING = 60  # characters of a part that are shown
-
-
-def models_table(models: Sequence[ListedModel], default: str) -> Table:
-    """Return the models of the catalogue, and where each one is."""
-    table = new_table("model", "size", "licence", "on disk")
-    for model in models:
-        spec = model.spec
-        name = f"{spec.name} (default)" if spec.name == default else spec.name
-        size = words.size(spec.size_bytes) if spec.size_bytes else "?"
-        table.add_row(*map(cell, (name, size, spec.licence or "?", "yes" if model.path else "no")))
-    return table
-
-
-def listing_json(listed: Listing) -> dict[str, Any]:
-    """Return the catalogue as plain values."""
-    return {
-        "models": [
-            {
-                "name": model.spec.name,
-                "size_bytes": model.spec.size_bytes,
-                "licence": model.spec.licence,
-                "path": str(model.path) if model.path else None,
-            }
-            for model in listed.models
-        ],
-        "pairs": [
-            {"name": pair.spec.name, "target": pair.spec.target, "draft": pair.spec.draft, "on_disk": pair.complete}
-            for pair in listed.pairs
-        ],
-    }
-
-
-def pairs_table(pairs: Sequence[ListedPair]) -> Table:
-    """Return the pairs of the catalogue, and which are complete."""
-    table = new_table("pair", "target", "draft", "on disk")
-    for pair in pairs:
-        table.add_row(*map(cell, (pair.spec.name, pair.spec.target, pair.spec.draft, "yes" if pair.complete else "no")))
-    return table
 
 
 def curve_table(name: str, calibration: Calibration, room: int) -> Table:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from speclocal.jobs.summarize import PartProgress, Plan
     from speclocal.jobs.worker import Worker
     from speclocal.llama.vocab import Vocab
+    from speclocal.models.removal import Removable
+    from speclocal.models.repos import Chosen
 
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
     0x7F: "\u2421",
@@ -24,6 +27,7 @@ _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in
 
 
 _SHORT = 60
+_MOST = 8  # files that are named
 _BAR = 20  # columns
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
 _CUT_OFF = {
@@ -73,6 +77,34 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{number(seconds)} s"
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def fetching(name: str, done: int, total: int | None, per_second: float | None) -> str:
+    """Return the live line of a download: how far it is, how fast, and how long it will take."""
+    line = f"fetching {name}: {size(done)}" + (f" of {size(total)}" if total else "")
+    if per_second is not None:
+        line += f", {size(per_second)}/s"
+        if total and per_second > 0:
+            line += f", {duration(max(1.0, (total - done) / per_second))} left"
+    return line
+
+
+def fetched(name: str, num_bytes: int, seconds: float) -> str:
+    """Return what is said of a model that was fetched and checked."""
+    return f"{name}: {size(num_bytes)} in {duration(seconds)}, checked"
+
+
+def chosen(choice: Chosen) -> str:
+    """Return which file of a repository was taken, and what else there is."""
+    others = ", ".join(choice.others[:_MOST]) + (", ..." if len(choice.others) > _MOST else "")
+    return f"chosen: {choice.file.file}" + (f"; there are also {others}" if others else "")
+
+
+def removal(models: Sequence[Removable]) -> str:
+    """Return the question whether to remove models."""
+    files = "".join(f"\n  {path}" for model in models for path in model.paths)
+    names = " and ".join(f"{model.name} ({size(model.num_bytes)})" for model in models)
+    return f"remove {names}?{files}\n[y/N] "
 
 
 def summary(reply: Reply) -> str:

@@ -1,4 +1,4 @@
-"""A header is read as the gguf package reads it, at once; a file that cannot be what it says is refused, not believed."""
+"""A header is read as the gguf package reads it, at once; a file that cannot be what it says is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import gguf
 import pytest
 import tiny
+from ggufs import file_of, tensor, value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,24 +27,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers(kind: int, *values: Any) -> bytes:
     return struct.pack({4: "<I", 6: "<f", 10: "<Q"}[kind], *values)
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<Q", len(value.encode())) + value.encode()
-
-
-def value(key: str, content: bytes, kind: int) -> bytes:
-    return text(key) + struct.pack("<I", kind) + content
-
-
-def tensor(name: str, *shape: int, kind: int = 0, offset: int = 0) -> bytes:
-    dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
-    return text(name) + dimensions + struct.pack("<IQ", kind, offset)
-
-
-def file_of(values: list[bytes], tensors: list[bytes], data: int = 0, version: int = 3) -> bytes:
-    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values)) + b"".join([*values, *tensors])
-    return head + bytes(-len(head) % 32 + data)
 
 
 def read(folder: Path, content: bytes) -> Header:
@@ -184,6 +167,11 @@ def test_no_damage_ends_in_another_error(model: Path, tmp_path: Path, data: st.D
         return
     assert sum(header.layer_bytes) + header.other_bytes >= 0
     assert isinstance(header.quantization, str)
+
+
+def test_file_without_tensors_is_read(tmp_path: Path) -> None:
+    header = read(tmp_path, file_of([], []))
+    assert (header.tensors, header.layer_bytes, header.quantization) == ((), (), "")
 
 
 def test_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:

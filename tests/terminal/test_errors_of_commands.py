@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import llama_cpp
@@ -158,12 +159,22 @@ def test_a_place_that_cannot_be_is_refused(generate: Run, options: tuple[str, ..
     assert generate("hello", *options) == refused(2, message, hint)
 
 
-def test_a_damaged_model_is_explained_in_one_line(generate: Run, models: Models) -> None:
-    """A file that ends in the middle fails with llama.cpp's reason and the ways out."""
+def test_a_file_that_is_cut_off_is_refused_by_its_header(generate: Run, models: Models) -> None:
+    """A file that ends in the middle is not handed to llama.cpp."""
     ran = generate("hello", "-m", models.cut)
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(
+        rf"error: `{models.cut}` is damaged: it is cut off: \d+ of \d+ bytes are there\n\nhint: fetch it again\n",
+        ran.err,
+    )
+
+
+def test_a_model_llama_cpp_refuses_is_explained_in_one_line(generate: Run, models: Models) -> None:
+    """A file with a sound header of which nothing can be made fails with llama.cpp's reason and the ways out."""
+    ran = generate("hello", "-m", models.unloadable)
     message, hint = ran.err.split("\n\n")
     assert (ran.code, ran.out) == (1, "")
-    assert message.startswith(f"error: cannot load `{models.cut}`: ")
+    assert message.startswith(f"error: cannot load `{models.unloadable}`: ")
     assert "\n" not in message
     assert hint == f"hint: {DAMAGED}\n"
 
@@ -196,9 +207,9 @@ def test_two_vocabularies_are_no_pair(generate: Run, models: Models) -> None:
     ],
 )
 def test_a_file_without_text_is_refused(run: Run, tmp_path: Path, data: bytes, message: str, hint: str) -> None:
-    """A file that is empty or something else is refused before any model is loaded: the model named here is damaged."""
+    """A file that is empty or something else is refused before any model is opened: the model named here is absent."""
     (tmp_path / "text").write_bytes(data)
-    ran = run("summarize", str(tmp_path / "text"), "-m", "cut.gguf")
+    ran = run("summarize", str(tmp_path / "text"), "-m", "qwen3-8b")
     assert (ran.code, ran.out) == (2, "")
     # Some of these messages give the path, others the name of the file.
     assert ran.err.replace(f"{tmp_path}/", "") == f"error: {message}\n\nhint: {hint}\n"

@@ -29,8 +29,8 @@ def test_a_path_with_spaces_and_quotes_survives_the_shell(server: str, run: Run,
 
 
 def test_no_model_is_loaded(run: Run, models: Models) -> None:
-    """A damaged file is exported like any other: only a server would notice."""
-    ran = run("export", "--to", "vllm", "-m", models.cut, "-g", "2")
+    """A file that llama.cpp cannot load is exported like any other: only a server would notice."""
+    ran = run("export", "--to", "vllm", "-m", models.unloadable, "-g", "2")
     assert ran.code == 0
     assert json.loads(shlex.split(ran.out)[-1])["num_speculative_tokens"] == 2
 

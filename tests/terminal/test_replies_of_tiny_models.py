@@ -112,6 +112,6 @@ def test_a_model_path_need_not_be_utf8(generate: Run, models: Models) -> None:
 
 @pytest.mark.parametrize("mode", ["off", "lookup"])
 def test_a_draft_model_that_is_not_used_is_not_loaded(generate: Run, models: Models, mode: str) -> None:
-    """A mode without a draft model neither fetches nor loads one, which a pair would bring along."""
-    ran = generate("hello", "-d", models.cut, "--mode", mode, "--json")
+    """A mode without a draft model neither fetches nor loads one that a pair brings along; this one cannot be."""
+    ran = generate("hello", "-d", models.unloadable, "--mode", mode, "--json")
     assert (ran.code, ran.err, ran.json["draft"]) == (0, "", None)

@@ -25,9 +25,9 @@ with_rpc = pytest.mark.skipif(not rpc.available(), reason="this llama.cpp is bui
 
 @without_rpc
 def test_a_build_without_rpc_is_told(run: Run, generate: Run, models: Models) -> None:
-    """Nothing is loaded: the model named here is damaged."""
+    """Nothing is loaded: the model named here cannot be."""
     assert run("worker", "--port", "0") == WITHOUT_RPC
-    assert generate("hello", "-m", models.cut, "--rpc", "127.0.0.1:1") == WITHOUT_RPC
+    assert generate("hello", "-m", models.unloadable, "--rpc", "127.0.0.1:1") == WITHOUT_RPC
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_an_unreachable_worker_is_an_error_before_loading(generate: Run, models:
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         port = place.getsockname()[1]
-        assert generate("hello", "-m", models.cut, "--rpc", f"127.0.0.1:{port}") == Ran(
+        assert generate("hello", "-m", models.unloadable, "--rpc", f"127.0.0.1:{port}") == Ran(
             1,
             "",
             f"error: no worker answers at 127.0.0.1:{port}: Connection refused\n\n"
