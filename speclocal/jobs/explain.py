@@ -62,7 +62,7 @@ def explain(
     weights = session.target.weights
     if not session.target.can_rollback:
         raise UsageError(
-            f"the cache of `{weights.name}` cannot drop tokens, so nothing is ever drafted for it",
+            f"the cache of `{weights.name}` can neither drop tokens nor be copied, so nothing is ever drafted for it",
             "take another model for the tour",
         )
     target = _measured(weights, measuring)

@@ -17,6 +17,7 @@ from speclocal.errors import UsageError
 from speclocal.jobs.explain import NUM_DRAWS, explain, simulate
 from speclocal.jobs.explanation import Explanation, Given
 from speclocal.jobs.session import ModelFile, Session
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
 
@@ -99,9 +100,16 @@ def test_pairs_that_do_not_quite_match_are_explained_too(folder: Path, target: s
     assert found.simulation.q.sum() == pytest.approx(1)
 
 
-def test_a_model_that_cannot_roll_back_has_no_tour(folder: Path) -> None:
+def test_a_recurrent_model_has_a_tour(folder: Path) -> None:
+    """Its cache goes back by checkpoints, so drafts are tried on it as on any other."""
+    found = explained(folder, "recurrent")
+    assert found.simulation.p.sum() == pytest.approx(1)
+
+
+def test_a_model_that_cannot_go_back_has_no_tour(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is ever drafted for it: it is refused before anything is measured."""
-    with pytest.raises(UsageError, match="cannot drop tokens"):
+    monkeypatch.setattr(LlamaModel, "_probe_checkpoints", lambda self: False)
+    with pytest.raises(UsageError, match="can neither drop tokens nor be copied"):
         explained(folder, "recurrent")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny
 
 from speclocal.decoding.costs import Calibration, Exactness
 from speclocal.errors import ModelError
@@ -108,7 +109,7 @@ def test_vllm_names_a_gguf_whose_original_is_unknown(tmp_path: Path) -> None:
     assert hub.words[2] == "user/repo:Q4_K_M"
     assert any("vllm-gguf-plugin" in note and "--tokenizer" in note for note in hub.notes)
     path = tmp_path / "a model.gguf"
-    path.write_bytes(b"GGUF")
+    tiny.write_llama(path)
     assert made(Server.VLLM, str(path)).words[2] == str(path)
 
 
@@ -143,7 +144,7 @@ def test_lengths_follow_the_measured_costs(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_devices_that_are_not_here_are_the_servers(tmp_path: Path) -> None:
     """Layers for a GPU can be exported from a machine without one; then nothing is measured."""
     path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF")
+    tiny.write_llama(path)
     found = made(Server.LLAMA, str(path), gpu_layers=99)
     assert found.words[found.words.index("-ngl") + 1] == "99"
     assert not found.tuning.measured

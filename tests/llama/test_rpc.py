@@ -31,7 +31,8 @@ def test_a_build_without_rpc_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch
 def test_every_call_to_a_remote_context_is_guarded() -> None:
     """A public method that is not, and reaches a worker that is gone, would end the process or wait for ever."""
     public = {name for name, _ in inspect.getmembers(LlamaModel, inspect.isfunction) if not name.startswith("_")}
-    assert public <= set(vars(RemoteModel))
+    local = {"nearest", "checkpoints"}  # what they tell is kept on this machine
+    assert public - local <= set(vars(RemoteModel))
     assert "__init__" in vars(RemoteModel)
 
 
