@@ -13,21 +13,15 @@ import argparse
 import json
 import math
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from speclocal.decoding.acceptance import RatioRule
 from speclocal.decoding.costs import Calibration, Exactness, PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
-from speclocal.decoding.drafters.model import ModelDrafter
-from speclocal.decoding.loop import decode
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
-from speclocal.decoding.types import Logits, Planner, SamplingParams
+from speclocal.decoding.replay import Machine, MakePlanner, Pace, Trace, replay
 
 HERE = Path(__file__).parent
 LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
@@ -35,109 +29,14 @@ DRAFT_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12)
 TAIL = 256
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A greedy reply with ids made compact, and the draft model's guess and confidence for every emitted token."""
-
-    name: str
-    prompt: list[int]
-    emitted: list[int]
-    draft: list[int]
-    confidence: list[float]
-    vocab_size: int
-
-    @classmethod
-    def compact(cls, raw: dict[str, Any]) -> Trace:
-        known: dict[int, int] = {}
-        prompt, emitted, draft = (
-            [known.setdefault(t, len(known)) for t in raw[k]] for k in ("prompt", "emitted", "draft")
-        )
-        return cls(raw["name"], prompt, emitted, draft, raw["confidence"], len(known) + 1)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Pass costs of a target and a draft model, in seconds."""
-
-    name: str
-    target: Calibration
-    draft: Calibration
-
-
-class Clock:
-    """Time that passes only when a played model says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Played:
-    """A model that always says what the trace says, whatever draft it is shown, and takes the curve's time."""
-
-    max_pass = 512
-    max_rows = 128
-
-    def __init__(
-        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], costs: Calibration, clock: Clock
-    ) -> None:
-        self.vocab_size = trace.vocab_size
-        self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
-        self.cached: list[int] = []
-        self.start = 0  # where in the text the cache begins
-        self._says = says
-        self._confidence = confidence
-        self._num_before = len(trace.prompt)
-        self._costs = PassCosts(costs)
-        self._clock = clock
-
-    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
-        self._clock.now += self._costs.seconds(len(tokens))
-        self.cached.extend(tokens)
-        rows = np.zeros((num_rows, self.vocab_size), dtype=np.float32)
-        for i in range(num_rows):
-            index = self.start + len(self.cached) - num_rows + i + 1 - self._num_before
-            if 0 <= index < len(self._says):
-                sure = min(max(self._confidence[index], 1e-3), 1 - 1e-6)
-                rows[i, self._says[index]] = math.log(sure / (1 - sure) * (self.vocab_size - 1))
-        return rows
-
-    def nearest(self, length: int) -> int:
-        return length
-
-    def rollback(self, length: int) -> None:
-        del self.cached[length:]
-
-
-class PlayedDrafter(ModelDrafter):
-    """A draft model that tells its player where in the text its cache begins."""
-
-    def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
-        self.model.start = start  # type: ignore[attr-defined]
-        return super()._catch_up(tokens, start, agreed)
-
-
-def seconds_of(trace: Trace, machine: Machine, make: Callable[[ModelDrafter], Planner]) -> float:
+def seconds_of(trace: Trace, machine: Machine, make: MakePlanner) -> float:
     """Return the decode seconds of a reply under the planner that `make` returns."""
-    clock = Clock()
-    target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock)
-    drafter = PlayedDrafter(Played(trace, trace.draft, trace.confidence, machine.draft, clock), tail=TAIL)
-    tokens = list(trace.prompt)
-    target.cached = tokens[:-1]
-    rounds = decode(
-        target, tokens, make(drafter), RatioRule(0), SamplingParams(), budget=len(trace.emitted), clock=clock
-    )
-    for _ in rounds:
-        pass
-    assert tokens == trace.prompt + trace.emitted, "greedy text must not depend on the plan"
-    return clock.now
+    return replay(trace, machine, make).decode_seconds
 
 
 def clairvoyant_seconds(trace: Trace, machine: Machine) -> float:
     """Return the least seconds of any sequence of drafts, knowing which tokens will be accepted."""
-    target, draft = PassCosts(machine.target), PassCosts(machine.draft)
+    target, draft = PassCosts(machine.target.curve), PassCosts(machine.draft.curve)
     num = len(trace.emitted)
     copies, guesses = [0] * num, [0] * num  # accepted tokens of an endless draft that begins at each place
     lookup = LookupDrafter(min_match=1)
@@ -166,19 +65,19 @@ def _num_equal(a: Sequence[int], b: Sequence[int]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def policies() -> dict[str, Callable[[ModelDrafter], Planner]]:
+def policies() -> dict[str, MakePlanner]:
     """Return every fixed setting by its name."""
     return (
-        {"off": lambda drafter: FixedPlanner(NoDrafter(), 0)}
-        | {f"lookup:{g}": lambda drafter, g=g: FixedPlanner(LookupDrafter(), g) for g in LOOKUP_LENGTHS}
-        | {f"draft:{g}": lambda drafter, g=g: FixedPlanner(drafter, g) for g in DRAFT_LENGTHS}
+        {"off": lambda played: FixedPlanner(NoDrafter(), 0)}
+        | {f"lookup:{g}": lambda played, g=g: FixedPlanner(LookupDrafter(), g) for g in LOOKUP_LENGTHS}
+        | {f"draft:{g}": lambda played, g=g: FixedPlanner(played(TAIL), g) for g in DRAFT_LENGTHS}
     )
 
 
-def auto(machine: Machine) -> Callable[[ModelDrafter], Planner]:
+def auto(machine: Machine) -> MakePlanner:
     """Return a maker of the auto planner that knows the machine's curves as it would after a calibration."""
-    return lambda drafter: AutoPlanner(
-        PassCosts(machine.target), LookupDrafter(min_match=1), drafter, PassCosts(machine.draft)
+    return lambda played: AutoPlanner(
+        PassCosts(machine.target.curve), LookupDrafter(min_match=1), played(TAIL), PassCosts(machine.draft.curve)
     )
 
 
@@ -197,8 +96,8 @@ def load_machines(path: Path, names: Sequence[str]) -> list[Machine]:
         machines.append(
             Machine(
                 name,
-                Calibration(seconds, seconds[widest] / widest, nothing),
-                Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing),
+                Pace(Calibration(seconds, seconds[widest] / widest, nothing)),
+                Pace(Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing)),
             )
         )
     return machines

@@ -1,0 +1,160 @@
+"""Recorded replies, replayed: what a reply would have taken under any plan, in milliseconds and without a model.
+
+Knows token ids and seconds; where replies are recorded and costs are measured is others' business.
+
+The real loop, planner and drafters run. Only the models are played: they say what the trace says, and take the time
+that passes were measured to take. Greedy text does not depend on the plan, so one recorded reply serves all plans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from speclocal.decoding.acceptance import RatioRule
+from speclocal.decoding.costs import Calibration, PassCosts
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.loop import decode
+from speclocal.decoding.stats import Stats
+from speclocal.decoding.types import Logits, Planner, SamplingParams
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A greedy reply, and the draft model's likeliest token and its probability for every emitted token.
+
+    Without a draft model `draft` is empty. Ids are below `vocab_size`, which `compact` makes small.
+    """
+
+    name: str
+    prompt: list[int]
+    emitted: list[int]
+    draft: list[int]
+    confidence: list[float]
+    vocab_size: int
+
+    @classmethod
+    def compact(cls, raw: Mapping[str, Any]) -> Trace:
+        """Return a trace with its ids numbered by first use: rows of logits are then short, and plans the same."""
+        known: dict[int, int] = {}
+        prompt, emitted, draft = (
+            [known.setdefault(t, len(known)) for t in raw[k]] for k in ("prompt", "emitted", "draft")
+        )
+        return cls(raw["name"], prompt, emitted, draft, raw["confidence"], len(known) + 1)
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of emitted tokens that the draft model guesses, given all tokens before; None without one."""
+        pairs = list(zip(self.draft, self.emitted, strict=False))
+        return sum(guess == token for guess, token in pairs) / len(pairs) if pairs else None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What passes of a model take: a curve, measured with `depth` tokens in the cache.
+
+    row_seconds: what every further token in the cache adds to each row of a pass, since each row attends to it.
+    """
+
+    curve: Calibration
+    depth: int = 0
+    row_seconds: float = 0.0
+
+    def stopwatch(self) -> Callable[[int, int], float]:
+        """Return a function from the width of a pass and the tokens in the cache before it to seconds."""
+        costs = PassCosts(self.curve)
+
+        def seconds(width: int, held: int) -> float:
+            taken = costs.seconds(width)
+            if width > costs.widest:  # reading: many rows share the work
+                return taken
+            return max(taken + width * self.row_seconds * (held - self.depth), taken / 2)
+
+        return seconds
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The paces of a target and a draft model."""
+
+    name: str
+    target: Pace
+    draft: Pace
+
+
+class Clock:
+    """Time that passes only when a played model says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Played:
+    """A model that always says what the trace says, whatever draft it is shown, and takes the time of its pace."""
+
+    max_pass = 512
+    max_rows = 128
+    can_rollback = True
+
+    def __init__(self, trace: Trace, says: Sequence[int], confidence: Sequence[float], pace: Pace, clock: Clock) -> None:
+        self.vocab_size = trace.vocab_size
+        self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
+        self.cached: list[int] = []
+        self.start = 0  # where in the text the cache begins
+        self._says = says
+        self._confidence = confidence
+        self._num_before = len(trace.prompt)
+        self._seconds = pace.stopwatch()
+        self._clock = clock
+
+    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
+        self._clock.now += self._seconds(len(tokens), len(self.cached))
+        self.cached.extend(tokens)
+        rows = np.zeros((num_rows, self.vocab_size), dtype=np.float32)
+        for i in range(num_rows):
+            index = self.start + len(self.cached) - num_rows + i + 1 - self._num_before
+            if 0 <= index < len(self._says):
+                sure = min(max(self._confidence[index], 1e-3), 1 - 1e-6)
+                rows[i, self._says[index]] = math.log(sure / (1 - sure) * (self.vocab_size - 1))
+        return rows
+
+    def rollback(self, length: int) -> None:
+        del self.cached[length:]
+
+
+class PlayedDrafter(ModelDrafter):
+    """A draft model that tells its player where in the text its cache begins."""
+
+    def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
+        self.model.start = start  # type: ignore[attr-defined]
+        return super()._catch_up(tokens, start, agreed)
+
+
+MakePlanner = Callable[[Callable[[int | None], ModelDrafter]], Planner]
+"""Returns the planner of a replay, given a function from a tail (see ModelDrafter) to the played draft model."""
+
+
+def replay(trace: Trace, machine: Machine, make: MakePlanner) -> Stats:
+    """Return what a reply takes on a machine under the planner that `make` returns."""
+    clock = Clock()
+    target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock)
+    draft = Played(trace, trace.draft, trace.confidence, machine.draft, clock)
+    tokens = list(trace.prompt)
+    target.cached = tokens[:-1]
+    stats = Stats(prompt_tokens=len(tokens))
+    planner = make(lambda tail: PlayedDrafter(draft, tail=tail))
+    for round_ in decode(
+        target, tokens, planner, RatioRule(0), SamplingParams(), budget=len(trace.emitted), clock=clock
+    ):
+        stats.add(round_)
+    stats.decode_seconds = clock.now
+    if tokens != trace.prompt + trace.emitted:
+        raise AssertionError("greedy text must not depend on the plan")
+    return stats
