@@ -97,7 +97,9 @@ def load_machines(path: Path, names: Sequence[str]) -> list[Machine]:
             Machine(
                 name,
                 Pace(Calibration(seconds, seconds[widest] / widest, nothing)),
-                Pace(Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing)),
+                Pace(
+                    Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing)
+                ),
             )
         )
     return machines

@@ -103,7 +103,9 @@ class Played:
     max_rows = 128
     can_rollback = True
 
-    def __init__(self, trace: Trace, says: Sequence[int], confidence: Sequence[float], pace: Pace, clock: Clock) -> None:
+    def __init__(
+        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], pace: Pace, clock: Clock
+    ) -> None:
         self.vocab_size = trace.vocab_size
         self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
         self.cached: list[int] = []

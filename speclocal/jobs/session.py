@@ -27,7 +27,7 @@ from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel, kv_bytes
 from speclocal.llama.placement import Placement
 from speclocal.llama.remote import open_context
-from speclocal.llama.vocab import Vocab, first_difference
+from speclocal.llama.vocab import Vocab, compare_vocabularies
 from speclocal.llama.weights import Weights
 
 _CONTEXT_SHARE = 0.45
@@ -327,14 +327,9 @@ class Session:
 
 def _check_pair(target: Weights, draft: Weights) -> None:
     """Raise PairError unless every token id that both have means the same text."""
-    names = f"`{draft.name}` cannot draft for `{target.name}`"
-    hint = "choose a draft model of the same family, or leave out `--draft` to draft by prompt lookup"
-    if target.vocab.kind != draft.vocab.kind:
-        raise PairError(f"{names}: their vocabularies are of different types", hint)
-    token = first_difference(target.vocab, draft.vocab)
-    if token is not None:
+    if obstacle := compare_vocabularies(target.vocab, draft.vocab).obstacle:
         raise PairError(
-            f"{names}: token {token} is `{target.vocab.text(token)}` in the target "
-            f"and `{draft.vocab.text(token)}` in the draft",
-            hint,
+            f"`{draft.name}` cannot draft for `{target.name}`: {obstacle}",
+            f"run `speclocal doctor {target.name} {draft.name}` to see what differs, "
+            "or leave out `--draft` to draft by prompt lookup",
         )

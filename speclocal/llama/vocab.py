@@ -8,12 +8,22 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import llama_cpp
 
-_USER_DEFINED = 16  # enum llama_token_attr: LLAMA_TOKEN_ATTR_USER_DEFINED
+_UNKNOWN, _UNUSED, _USER_DEFINED = 1, 2, 16  # enum llama_token_attr
+_KINDS = {  # enum llama_vocab_type
+    llama_cpp.LLAMA_VOCAB_TYPE_NONE: "none",
+    llama_cpp.LLAMA_VOCAB_TYPE_SPM: "SentencePiece",
+    llama_cpp.LLAMA_VOCAB_TYPE_BPE: "byte-level BPE",
+    llama_cpp.LLAMA_VOCAB_TYPE_WPM: "WordPiece",
+    llama_cpp.LLAMA_VOCAB_TYPE_UGM: "Unigram",
+    llama_cpp.LLAMA_VOCAB_TYPE_RWKV: "RWKV",
+}
+_FEW = 3
 
 
 class Vocab:
@@ -25,6 +35,7 @@ class Vocab:
         self.size: int = llama_cpp.llama_vocab_n_tokens(pointer)
         self.kind: int = llama_cpp.llama_vocab_type(pointer)
         self.adds_bos: bool = llama_cpp.llama_vocab_get_add_bos(pointer)
+        self.kind_name = _KINDS.get(self.kind, f"type {self.kind}")
         self.bos = _valid(llama_cpp.llama_vocab_bos(pointer))
         self.eos = _valid(llama_cpp.llama_vocab_eos(pointer))
         self.piece = cache(self._piece)  # the table of pieces, filled as tokens are met
@@ -49,6 +60,12 @@ class Vocab:
     def is_end(self, token: int) -> bool:
         """Return whether the token ends a reply; a vocabulary can have several such tokens."""
         return bool(llama_cpp.llama_vocab_is_eog(self._pointer, token))
+
+    def is_unused(self, token: int) -> bool:
+        """Return whether the id stands for nothing, as those do that pad a vocabulary to a round size."""
+        self._check(token)
+        attributes = llama_cpp.llama_vocab_get_attr(self._pointer, token)
+        return attributes == 0 or bool(attributes & (_UNKNOWN | _UNUSED))
 
     @cached_property
     def control_tokens(self) -> Mapping[str, int]:
@@ -118,14 +135,75 @@ class Vocab:
             size = -length
 
 
-def first_difference(a: Vocab, b: Vocab) -> int | None:
-    """Return the first token id that both vocabularies have and write differently, None where there is none.
+@dataclass(frozen=True)
+class Difference:
+    """A token id that two models read as different texts, each as it is written in its vocabulary."""
 
-    One model of a family may pad its vocabulary to a larger size than another: only shared ids are compared.
+    token: int
+    target: str
+    draft: str
+
+
+@dataclass(frozen=True)
+class VocabularyComparison:
+    """Two vocabularies side by side; every pair of values is the target's and the draft's.
+
+    num_added: the ids that only this vocabulary has and that stand for something; ids that only pad are not counted.
+    added: the texts of the first few of them.
     """
+
+    kinds: tuple[str, str]
+    sizes: tuple[int, int]
+    num_differing: int  # of the ids both have
+    first_difference: Difference | None
+    num_added: tuple[int, int]
+    added: tuple[tuple[str, ...], tuple[str, ...]]
+    bos: tuple[str, str]
+    eos: tuple[str, str]
+
+    @property
+    def num_shared(self) -> int:
+        """How many ids both have."""
+        return min(self.sizes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether one model may draft for the other: every id that both have means the same text.
+
+        Ids that only one has are no obstacle: a draft model is never fed an id it lacks, and never proposes one the
+        target lacks. Nor are BOS and EOS, since the drafter reads the target's ids and the target ends the reply.
+        """
+        return self.kinds[0] == self.kinds[1] and self.first_difference is None
+
+    @property
+    def obstacle(self) -> str:
+        """Why they are no pair, empty where they are one."""
+        if self.kinds[0] != self.kinds[1]:
+            return f"the vocabulary is {self.kinds[0]} in the target and {self.kinds[1]} in the draft"
+        if found := self.first_difference:
+            return f"token {found.token} is `{found.target}` in the target and `{found.draft}` in the draft"
+        return ""
+
+
+def compare_vocabularies(target: Vocab, draft: Vocab) -> VocabularyComparison:
+    """Return what two vocabularies share and where they part."""
     text = llama_cpp.llama_vocab_get_text
-    shared = range(min(a.size, b.size))
-    return next((t for t in shared if text(a._pointer, t) != text(b._pointer, t)), None)
+    shared = min(target.size, draft.size)
+    differing = [t for t in range(shared) if text(target._pointer, t) != text(draft._pointer, t)]
+    first = Difference(differing[0], target.text(differing[0]), draft.text(differing[0])) if differing else None
+    added_to_target, added_to_draft = (
+        [vocab.text(t) for t in range(shared, vocab.size) if not vocab.is_unused(t)] for vocab in (target, draft)
+    )
+    return VocabularyComparison(
+        kinds=(target.kind_name, draft.kind_name),
+        sizes=(target.size, draft.size),
+        num_differing=len(differing),
+        first_difference=first,
+        num_added=(len(added_to_target), len(added_to_draft)),
+        added=(tuple(added_to_target[:_FEW]), tuple(added_to_draft[:_FEW])),
+        bos=(target.bos_text, draft.bos_text),
+        eos=(target.eos_text, draft.eos_text),
+    )
 
 
 def _valid(token: int) -> int | None:

@@ -21,7 +21,7 @@ from speclocal.decoding.types import Drafter, Planner, Round, SamplingParams
 from speclocal.errors import LogitsError
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
-from speclocal.llama.vocab import first_difference
+from speclocal.llama.vocab import compare_vocabularies
 from speclocal.llama.weights import Weights
 
 GREEDY = SamplingParams()
@@ -123,7 +123,7 @@ def test_drafter_with_a_padded_vocabulary_changes_nothing(
     plain, _ = reply(target, prompt, FixedPlanner(NoDrafter(), 0), params, budget=60)
     weights = Weights(tiny.write_llama(tmp_path / "padded.gguf", tiny.bpe().padded(384)), Placement(1))
     model = LlamaModel(weights, 256)
-    assert first_difference(weights.vocab, target.weights.vocab) is None
+    assert compare_vocabularies(weights.vocab, target.weights.vocab).fits
     assert model.vocab_size == 384
     drafter = ModelDrafter(model, num_shared=target.vocab_size)
     text, rounds = reply(target, prompt, FixedPlanner(drafter, 4), params, budget=60)

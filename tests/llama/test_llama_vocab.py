@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from speclocal.llama.placement import Placement
-from speclocal.llama.vocab import Vocab, first_difference
+from speclocal.llama.vocab import Difference, Vocab, compare_vocabularies
 from speclocal.llama.weights import Weights
 
 LoadVocab = Callable[[tiny.Vocabulary], Vocab]
@@ -208,29 +209,67 @@ def test_chat_template_is_complete(load: LoadVocab) -> None:
     assert load(tiny.bpe(chat_template=None)).chat_template is None
 
 
-def test_equal_vocabularies_have_no_difference(load: LoadVocab) -> None:
-    """Nothing differs between a vocabulary and itself in another file."""
-    assert first_difference(load(tiny.bpe()), load(tiny.bpe(add_bos=True))) is None
+def test_equal_vocabularies_are_a_pair(load: LoadVocab) -> None:
+    """Nothing differs between a vocabulary and itself in another file, however it begins its prompts."""
+    same = compare_vocabularies(load(tiny.bpe()), load(tiny.bpe(add_bos=True)))
+    assert same.fits
+    assert (same.num_differing, same.first_difference, same.num_added) == (0, None, (0, 0))
+    assert same.kinds == ("byte-level BPE", "byte-level BPE")
+    assert same.bos == ("<|endoftext|>", "<|endoftext|>")
+    assert same.eos == ("<|im_end|>", "<|im_end|>")
 
 
 def test_padding_is_no_difference(load: LoadVocab) -> None:
-    """One vocabulary in two sizes is one vocabulary, whichever is first."""
+    """One vocabulary in two sizes is one vocabulary, whichever is first; padding is nothing added."""
     plain, padded = load(tiny.bpe()), load(tiny.bpe().padded(384))
-    assert (plain.size, padded.size) == (len(tiny.bpe()), 384)
-    assert first_difference(plain, padded) is None
-    assert first_difference(padded, plain) is None
+    for found in (compare_vocabularies(plain, padded), compare_vocabularies(padded, plain)):
+        assert found.fits
+        assert found.num_added == (0, 0)
+        assert found.num_shared == len(tiny.bpe())
+    assert compare_vocabularies(plain, padded).sizes == (len(tiny.bpe()), 384)
+
+
+def test_added_tokens_are_told_from_padding(load: LoadVocab) -> None:
+    """Tokens that one model has behind those of the other are counted and the first are named: still a pair."""
+    names = ("<tool>", "<call>", "<result>", "<image>")
+    plain, more = load(tiny.bpe()), load(tiny.bpe(user_defined=names).padded(400))
+    assert compare_vocabularies(plain, more).fits
+    assert compare_vocabularies(plain, more).num_added == (0, 4)
+    assert compare_vocabularies(plain, more).added == ((), names[:3])
+    assert compare_vocabularies(more, plain).num_added == (4, 0)
 
 
 @pytest.mark.parametrize("token", [0, 17, len(tiny.bpe()) - 1])
 def test_first_difference_is_found(token: int, load: LoadVocab) -> None:
-    """Another text at one id is found wherever it stands; of two the first is told."""
+    """Another text at one id is found wherever it stands, with both texts; of two the first is told."""
     plain, other = load(tiny.bpe()), load(tiny.bpe().replaced(token, "zzz"))
-    assert first_difference(plain, other) == first_difference(other, plain) == token
+    text = tiny.bpe().tokens[token]
+    assert compare_vocabularies(plain, other).first_difference == Difference(token, text, "zzz")
+    assert compare_vocabularies(other, plain).first_difference == Difference(token, "zzz", text)
+    assert not compare_vocabularies(plain, other).fits
+    twice = load(tiny.bpe().replaced(token, "zzz").replaced(5, "yyy"))
+    first = min(token, 5)
+    assert compare_vocabularies(plain, twice).num_differing == 2
+    assert compare_vocabularies(plain, twice).first_difference == Difference(
+        first, tiny.bpe().tokens[first], "zzz" if first == token else "yyy"
+    )
 
 
-def test_different_families_differ(load: LoadVocab) -> None:
-    """Unrelated vocabularies part at once."""
-    assert first_difference(load(tiny.bpe()), load(tiny.spm())) == 0
+def test_another_end_is_no_obstacle(load: LoadVocab) -> None:
+    """A base model and its chat model may end replies with different tokens of one vocabulary: they are a pair."""
+    chat, base = load(tiny.bpe()), load(dataclasses.replace(tiny.bpe(), bos=1, eos=0))
+    found = compare_vocabularies(chat, base)
+    assert found.fits
+    assert found.obstacle == ""
+    assert found.bos == ("<|endoftext|>", "<|im_start|>")
+    assert found.eos == ("<|im_end|>", "<|endoftext|>")
+
+
+def test_different_kinds_differ(load: LoadVocab) -> None:
+    """Vocabularies of different types are no pair, and that is the reason given."""
+    found = compare_vocabularies(load(tiny.bpe()), load(tiny.spm()))
+    assert not found.fits
+    assert found.obstacle == "the vocabulary is byte-level BPE in the target and SentencePiece in the draft"
 
 
 def test_ids_outside_the_vocabulary_end_no_process(run_python: Any, tmp_path: Path) -> None:

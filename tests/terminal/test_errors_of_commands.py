@@ -10,7 +10,7 @@ import pytest
 from commands import Models, Ran, Run
 
 FORMS = "give a name from `speclocal models`, a path to a .gguf file, or hf:user/repo:file.gguf"
-SAME_FAMILY = "choose a draft model of the same family, or leave out `--draft` to draft by prompt lookup"
+SEE_WHY = "run `speclocal doctor {} {}` to see what differs, or leave out `--draft` to draft by prompt lookup"
 DAMAGED = (
     "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
     "fetch it again, or update with `pip install -U llama-cpp-python`"
@@ -184,9 +184,14 @@ def test_two_vocabularies_are_no_pair(generate: Run, models: Models) -> None:
     different = generate("hello", "-d", models.stranger)
     assert (different.code, different.out) == (1, "")
     assert different.err.startswith(f"error: `{models.stranger}` cannot draft for `{models.target}`: token ")
-    assert different.err.endswith(f"\n\nhint: {SAME_FAMILY}\n")
-    kinds = f"`{models.sentencepiece}` cannot draft for `{models.target}`: their vocabularies are of different types"
-    assert generate("hello", "-d", models.sentencepiece) == refused(1, kinds, SAME_FAMILY)
+    assert different.err.endswith(f"\n\nhint: {SEE_WHY.format(models.target, models.stranger)}\n")
+    kinds = (
+        f"`{models.sentencepiece}` cannot draft for `{models.target}`: "
+        "the vocabulary is byte-level BPE in the target and SentencePiece in the draft"
+    )
+    assert generate("hello", "-d", models.sentencepiece) == refused(
+        1, kinds, SEE_WHY.format(models.target, models.sentencepiece)
+    )
 
 
 @pytest.mark.parametrize(
