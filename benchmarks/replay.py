@@ -21,7 +21,7 @@ from speclocal.decoding.costs import Calibration, Exactness, PassCosts
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
-from speclocal.decoding.replay import Machine, MakePlanner, Pace, Trace, replay
+from speclocal.decoding.replay import Machine, MakePlanner, Trace, replay
 
 HERE = Path(__file__).parent
 LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
@@ -36,7 +36,7 @@ def seconds_of(trace: Trace, machine: Machine, make: MakePlanner) -> float:
 
 def clairvoyant_seconds(trace: Trace, machine: Machine) -> float:
     """Return the least seconds of any sequence of drafts, knowing which tokens will be accepted."""
-    target, draft = PassCosts(machine.target.curve), PassCosts(machine.draft.curve)
+    target, draft = PassCosts(machine.target), PassCosts(machine.draft)
     num = len(trace.emitted)
     copies, guesses = [0] * num, [0] * num  # accepted tokens of an endless draft that begins at each place
     lookup = LookupDrafter(min_match=1)
@@ -77,7 +77,7 @@ def policies() -> dict[str, MakePlanner]:
 def auto(machine: Machine) -> MakePlanner:
     """Return a maker of the auto planner that knows the machine's curves as it would after a calibration."""
     return lambda played: AutoPlanner(
-        PassCosts(machine.target.curve), LookupDrafter(min_match=1), played(TAIL), PassCosts(machine.draft.curve)
+        PassCosts(machine.target), LookupDrafter(min_match=1), played(TAIL), PassCosts(machine.draft)
     )
 
 
@@ -96,10 +96,8 @@ def load_machines(path: Path, names: Sequence[str]) -> list[Machine]:
         machines.append(
             Machine(
                 name,
-                Pace(Calibration(seconds, seconds[widest] / widest, nothing)),
-                Pace(
-                    Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing)
-                ),
+                Calibration(seconds, seconds[widest] / widest, nothing),
+                Calibration({w: s * ratio for w, s in seconds.items()}, ratio * seconds[widest] / widest, nothing),
             )
         )
     return machines

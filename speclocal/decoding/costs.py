@@ -179,6 +179,21 @@ def measure_speeds(model: Model, text: Sequence[int], clock: Callable[[], float]
     return Speeds(read_seconds, probe.curve()[1])
 
 
+def curve_here(model: Model, text: Sequence[int], clock: Callable[[], float]) -> dict[int, float]:
+    """Measure passes at the context they are wanted for: the seconds by width behind what the cache holds.
+
+    text: what the cache holds and what follows it, by which passes are wide enough. Leaves the cache as it was.
+    """
+    probe, start = _Probe(model, text, clock), len(model.cached)
+    room = min(len(text), model.context_size) - start
+    widest = min(room, model.max_rows)
+    for width in (*WIDE, *NARROW, *reversed(NARROW)):
+        for each in (1, width) if width <= widest else (1,):  # in turns: a machine that slows down slows both
+            probe.run(each)
+            model.rollback(start)
+    return probe.curve()
+
+
 class _Probe:
     """Runs passes over the next tokens of a text and keeps their seconds, by width."""
 

@@ -54,36 +54,12 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What passes of a model take: a curve, measured with `depth` tokens in the cache.
-
-    row_seconds: what every further token in the cache adds to each row of a pass, since each row attends to it.
-    """
-
-    curve: Calibration
-    depth: int = 0
-    row_seconds: float = 0.0
-
-    def stopwatch(self) -> Callable[[int, int], float]:
-        """Return a function from the width of a pass and the tokens in the cache before it to seconds."""
-        costs = PassCosts(self.curve)
-
-        def seconds(width: int, held: int) -> float:
-            taken = costs.seconds(width)
-            if width > costs.widest:  # reading: many rows share the work
-                return taken
-            return max(taken + width * self.row_seconds * (held - self.depth), taken / 2)
-
-        return seconds
-
-
-@dataclass(frozen=True)
 class Machine:
-    """The paces of a target and a draft model."""
+    """What passes of a target and of a draft model really take, whatever a planner expects."""
 
     name: str
-    target: Pace
-    draft: Pace
+    target: Calibration
+    draft: Calibration
 
 
 class Clock:
@@ -97,14 +73,14 @@ class Clock:
 
 
 class Played:
-    """A model that always says what the trace says, whatever draft it is shown, and takes the time of its pace."""
+    """A model that always says what the trace says, whatever draft it is shown, and takes the curve's time."""
 
     max_pass = 512
     max_rows = 128
     can_rollback = True
 
     def __init__(
-        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], pace: Pace, clock: Clock
+        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], costs: Calibration, clock: Clock
     ) -> None:
         self.vocab_size = trace.vocab_size
         self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
@@ -113,11 +89,11 @@ class Played:
         self._says = says
         self._confidence = confidence
         self._num_before = len(trace.prompt)
-        self._seconds = pace.stopwatch()
+        self._costs = PassCosts(costs)
         self._clock = clock
 
     def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
-        self._clock.now += self._seconds(len(tokens), len(self.cached))
+        self._clock.now += self._costs.seconds(len(tokens))
         self.cached.extend(tokens)
         rows = np.zeros((num_rows, self.vocab_size), dtype=np.float32)
         for i in range(num_rows):
