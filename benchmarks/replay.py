@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.replay import Machine, MakePlanner, Trace, replay
+from speclocal.decoding.theory import geometric_mean as mean
 
 HERE = Path(__file__).parent
 LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
@@ -101,11 +101,6 @@ def load_machines(path: Path, names: Sequence[str]) -> list[Machine]:
             )
         )
     return machines
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def report(traces: Sequence[Trace], machine: Machine) -> dict[str, Any]:

@@ -119,13 +119,18 @@ MakePlanner = Callable[[Callable[[int | None], ModelDrafter]], Planner]
 """Returns the planner of a replay, given a function from a tail (see ModelDrafter) to the played draft model."""
 
 
-def replay(trace: Trace, machine: Machine, make: MakePlanner) -> Stats:
-    """Return what a reply takes on a machine under the planner that `make` returns."""
+def replay(trace: Trace, machine: Machine, make: MakePlanner, *, draft_has_read: bool = False) -> Stats:
+    """Return what a reply takes on a machine under the planner that `make` returns.
+
+    draft_has_read: whether the draft model read the prompt beforehand, as the target did.
+    """
     clock = Clock()
     target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock)
     draft = Played(trace, trace.draft, trace.confidence, machine.draft, clock)
     tokens = list(trace.prompt)
     target.cached = tokens[:-1]
+    if draft_has_read:
+        draft.cached = tokens[:-1]
     stats = Stats(prompt_tokens=len(tokens))
     planner = make(lambda tail: PlayedDrafter(draft, tail=tail))
     for round_ in decode(

@@ -7,7 +7,8 @@ over n tokens relative to one; the textbook takes it to be 1. (Leviathan et al. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -64,3 +65,8 @@ def break_even(gamma: int, c: float, verify_ratio: VerifyRatio = flat) -> float 
         middle = (low + high) / 2
         low, high = (low, middle) if speedup(middle, gamma, c, verify_ratio) >= 1 else (middle, high)
     return high
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the mean of ratios: of 2 and 0.5 it is 1."""
+    return math.exp(sum(map(math.log, values)) / len(values))

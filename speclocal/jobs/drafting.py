@@ -21,8 +21,31 @@ from speclocal.llama.model import LlamaModel
 
 FIXED_LENGTH = {Mode.LOOKUP: 8, Mode.DRAFT: 4}
 """Draft lengths where none is asked for."""
-_AUTO_TAIL = 256
+AUTO_TAIL = 256
 """How much of a long text a draft model reads in mode `auto`: its guesses hardly need more, and reading costs."""
+
+
+def fixed_planner(mode: Mode, size: int | None, draft: ModelDrafter | None) -> FixedPlanner:
+    """Return the planner of a mode that leaves nothing to decide; without a `size` drafts have the mode's own."""
+    if mode is Mode.OFF:
+        return FixedPlanner(NoDrafter(), 0)
+    drafter = LookupDrafter() if mode is Mode.LOOKUP or draft is None else draft
+    return FixedPlanner(drafter, size or FIXED_LENGTH[mode])
+
+
+def auto_planner(
+    calibration: Calibration,
+    num_droppable: int,
+    draft: ModelDrafter | None = None,
+    draft_calibration: Calibration | None = None,
+) -> AutoPlanner:
+    """Return the planner of mode `auto` that knows measured costs and has learned nothing yet.
+
+    num_droppable: how many tokens of a pass the target drops at no cost.
+    """
+    draft_costs = PassCosts(draft_calibration) if draft_calibration else None
+    lookup = LookupDrafter(min_match=1)
+    return AutoPlanner(PassCosts(calibration), lookup, draft, draft_costs, num_droppable=num_droppable)
 
 
 class Planners:
@@ -54,29 +77,25 @@ class Planners:
     def planner(self, settings: ReplySettings, *, afresh: bool = False) -> Planner:
         """Return who decides over the drafts of a reply. afresh: one that has learned nothing from earlier replies."""
         mode = self.mode_used(settings)
-        if mode is Mode.OFF:
-            return FixedPlanner(NoDrafter(), 0)
-        if settings.strict:
+        if settings.strict and mode is not Mode.OFF:
             return self._strict(mode)
         if mode is Mode.AUTO:
             if afresh:
                 return self.fresh_auto()
             self._auto = self._auto or self.fresh_auto()
             return self._auto
-        size = settings.num_draft_tokens or FIXED_LENGTH[mode]
-        return FixedPlanner(LookupDrafter() if mode is Mode.LOOKUP else self._model_drafter(), size)
+        return fixed_planner(mode, settings.num_draft_tokens, self._model_drafter() if self._draft else None)
 
     def fresh_auto(self) -> AutoPlanner:
         """Return a planner of mode `auto` that knows the measured costs and has learned nothing yet."""
         return self._auto_planner(calibration_of(self._target.weights, self._measuring))
 
     def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
-        costs, lookup = PassCosts(calibration), LookupDrafter(min_match=1)
-        num_droppable = self._target.num_droppable
         if self._draft is None or not with_draft:
-            return AutoPlanner(costs, lookup, num_droppable=num_droppable)
-        draft_costs = PassCosts(calibration_of(self._draft.weights, self._measuring))
-        return AutoPlanner(costs, lookup, self._model_drafter(_AUTO_TAIL), draft_costs, num_droppable=num_droppable)
+            return auto_planner(calibration, self._target.num_droppable)
+        draft_calibration = calibration_of(self._draft.weights, self._measuring)
+        drafter = self._model_drafter(AUTO_TAIL)
+        return auto_planner(calibration, self._target.num_droppable, drafter, draft_calibration)
 
     def _strict(self, mode: Mode) -> Planner:
         """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""
