@@ -56,6 +56,10 @@ class Facts:
     chat_template_problem: str
 
     @property
+    def file(self) -> ModelFile:
+        return ModelFile(self.name, self.path)
+
+    @property
     def usual_context(self) -> int:
         return min(USUAL_CONTEXT, self.trained_context or USUAL_CONTEXT)
 
@@ -155,28 +159,22 @@ def _template_problem(vocab: Vocab) -> str:
     return ""
 
 
+@dataclass(frozen=True)
 class Trial:
-    """A target and its candidates, tried on the built-in tasks. Iterate for the examination as it becomes complete."""
+    """How models are tried on the built-in tasks: where they run, and who is told how far it is."""
 
-    def __init__(
-        self,
-        target: ModelFile,
-        drafts: Sequence[ModelFile],
-        placement: Placement,
-        layout: Layout | None,
-        measuring: CalibrationProgress,
-        trying: TrialProgress,
-    ) -> None:
-        self._target = target
-        self._drafts = {draft.name: draft for draft in drafts}
-        self._placement = placement
-        self._layout = layout
-        self._measuring = measuring
-        self._trying = trying
+    placement: Placement
+    layout: Layout | None  # of the weights; None for the fastest
+    measuring: CalibrationProgress
+    trying: TrialProgress
 
     def run(self, examined: Examination) -> Examination:
-        """Return the examination of the files with all that a trial adds to it."""
-        with Session(self._target, None, self._placement, self._measuring, self._layout) as session:
+        """Return the examination of the files with all that a trial adds to it.
+
+        Raises ModelError where the target cannot be loaded.
+        """
+        target = examined.facts.file
+        with Session(target, None, self.placement, self.measuring, self.layout) as session:
             tasks, notes = _fitting_tasks(session, examined.num_tokens)
             examined = replace(examined, notes=notes)
             if not tasks:
@@ -184,30 +182,28 @@ class Trial:
             settings = ReplySettings(mode=Mode.OFF, max_tokens=examined.num_tokens)
             session.open_context(max(len(prompt) for _, prompt in tasks), settings)
             assert session.target is not None
-            known = calibration_of(session.target.weights, self._measuring, deep=True)
+            known = calibration_of(session.target.weights, self.measuring, deep=True)
             rollback = session.target.can_rollback
             measured = Measured(rollback, known.seconds[1], known.read_seconds, known.exact)
-            examined = replace(examined, measured=measured, notes=(*notes, *session.notes))
+            examined = replace(examined, measured=measured)
             if not rollback:
                 return examined
 
-            recorded = []
+            ends, recorded = _ends(session.vocab), []
             for task, prompt in tasks:
-                self._trying(self._target.name, task.name)
-                ends = _ends(session.vocab)
-                recorded.append(
-                    (task, record_reply(session.target, prompt, examined.num_tokens, ends, known, time.perf_counter))
-                )
+                self.trying(target.name, task.name)
+                recording = record_reply(session.target, prompt, examined.num_tokens, ends, known, time.perf_counter)
+                recorded.append((task, recording))
             alone = Forecast(tuple(forecast(task, recording, known, None, None) for task, recording in recorded))
             tried = [self._try(session, candidate, recorded) for candidate in examined.candidates]
             return replace(examined, alone=alone, candidates=ranked(tried))
 
     def _try(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
         """Return what a candidate does on the recorded replies."""
-        if candidate.obstacle:
+        if candidate.obstacle or candidate.facts is None:
             return candidate
         try:
-            session.draft_with(self._drafts[candidate.name])
+            session.draft_with(candidate.facts.file)
             if session.draft is None:
                 return replace(candidate, obstacle="its cache cannot drop rejected tokens")
             return self._tried(session, candidate, recorded)
@@ -217,12 +213,12 @@ class Trial:
     def _tried(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
         assert session.target is not None
         assert session.draft is not None
-        known = calibration_of(session.target.weights, self._measuring)
-        draft_known = calibration_of(session.draft.weights, self._measuring)
+        known = calibration_of(session.target.weights, self.measuring)
+        draft_known = calibration_of(session.draft.weights, self.measuring)
         num_shared = min(session.target.vocab_size, session.draft.vocab_size)
         forecasts = []
         for task, recording in recorded:
-            self._trying(candidate.name, task.name)
+            self.trying(candidate.name, task.name)
             guesses = record_guesses(session.draft, recording, num_shared, draft_known, time.perf_counter)
             forecasts.append(forecast(task, recording, known, guesses, draft_known))
         measured = Measured(True, draft_known.seconds[1], draft_known.read_seconds, draft_known.exact)

@@ -5,7 +5,7 @@ Knows models by name and prompts as text, and how they become a session and toke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,6 +49,16 @@ def choose_models(target: str, draft: str, mode: Mode = Mode.AUTO) -> Choice:
     return Choice(reference.target, draft_spec if mode in (Mode.AUTO, Mode.DRAFT) else None)
 
 
+def choose_candidates(target: str, drafts: Sequence[str]) -> tuple[ModelSpec, tuple[ModelSpec, ...]]:
+    """Return the specs of a target and of draft models to judge for it, each once; a pair brings its own."""
+    catalog = load_catalog()
+    reference = resolve(target or catalog.default, catalog)
+    specs = [resolve(draft, catalog).target for draft in drafts]
+    if reference.draft and not specs:
+        specs = [reference.draft]
+    return reference.target, tuple({spec.name: spec for spec in specs}.values())
+
+
 def open_session(
     choice: Choice,
     placement: Placement,
@@ -61,17 +71,18 @@ def open_session(
 ) -> Session:
     """Fetch what is not on this disk, and load it."""
 
-    target = _on_disk(choice.target, fetching)
-    draft = _on_disk(choice.draft, fetching) if choice.draft else None
+    target = on_disk(choice.target, fetching)
+    draft = on_disk(choice.draft, fetching) if choice.draft else None
     return Session(target, draft, placement, measuring, layout, draft_placement=draft_placement, context=context)
 
 
 def change_draft(session: Session, name: str, fetching: FetchProgress = ignore) -> None:
     """Let a session draft with the model of a reference, fetched if it is not on this disk."""
-    session.draft_with(_on_disk(resolve(name, load_catalog()).target, fetching))
+    session.draft_with(on_disk(resolve(name, load_catalog()).target, fetching))
 
 
-def _on_disk(spec: ModelSpec, fetching: FetchProgress) -> ModelFile:
+def on_disk(spec: ModelSpec, fetching: FetchProgress) -> ModelFile:
+    """Return a model's file, fetched if it is not on this disk."""
     return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
 
 

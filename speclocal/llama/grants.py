@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -19,16 +20,40 @@ _NO_LIMIT = 1 << 60
 """Version 1 of control groups writes a number above this where there is no limit on memory."""
 
 
-def usable_cores() -> int:
+@dataclass(frozen=True)
+class Cores:
+    """How many cores there are for a pass, and what leaves so many.
+
+    slow: whether there are cores besides that are left out because they are slower.
+    """
+
+    hardware_threads: int  # of the whole machine
+    allowed_threads: int  # of the affinity mask
+    cores: int  # physical ones among those
+    slow: bool
+    quota: float  # CPUs' worth of time, infinity without a limit
+
+    @property
+    def usable(self) -> int:
+        return max(1, math.floor(min(self.cores, self.quota)))
+
+
+def count_cores() -> Cores:
     """Return the physical cores this process may use: those of its affinity mask, within its CPU quota.
 
     Decoding waits for memory, so a second thread on one core does not help. All threads wait for the slowest, so where
     a processor has fast and slow cores only the fast ones count.
     """
-    allowed = _affinity()
+    allowed, all_cores = _affinity(), psutil.cpu_count(logical=False) or 1
     fast = [cpu for cpu in allowed if cpu in _fast_cpus()] or allowed
-    cores = len({_core_of(cpu) for cpu in fast}) if fast else _performance_cores() or psutil.cpu_count(logical=False)
-    return max(1, math.floor(min(cores or 1, _quota())))
+    cores = len({_core_of(cpu) for cpu in fast}) if fast else _performance_cores() or all_cores
+    slow = len(fast) < len(allowed) if fast else cores < all_cores
+    return Cores(psutil.cpu_count() or 1, usable_cpus(), cores, slow, _quota())
+
+
+def usable_cores() -> int:
+    """Return how many threads a pass should have: one for each core that `count_cores` finds."""
+    return count_cores().usable
 
 
 def usable_cpus() -> int:

@@ -224,6 +224,21 @@ def _load(path: Path, placement: Placement, devices: Sequence[Device]) -> Any:
 
 def machine() -> str:
     """Return what computes the passes: the version of llama.cpp, its build and this processor's features."""
+    return f"llama-cpp-python {version()}; {_system_info()}"
+
+
+def version() -> str:
+    """Return the version of llama-cpp-python, which brings its own llama.cpp."""
+    return str(llama_cpp.__version__)
+
+
+def features() -> tuple[str, ...]:
+    """Return what of this processor and of its own build llama.cpp uses, by its names: AVX2, OPENMP."""
+    flags = (part.rpartition(":")[2].split("=") for part in _system_info().split("|") if "=" in part)
+    return tuple(name.strip() for name, value in flags if value.strip() not in ("", "0"))
+
+
+def _system_info() -> str:
+    """Return what llama.cpp says of its build: `CPU : AVX2 = 1 | F16C = 1 |`."""
     backend.start()
-    features = llama_cpp.llama_print_system_info().decode("utf-8", "replace")
-    return f"llama-cpp-python {llama_cpp.__version__}; {features.strip()}"
+    return bytes(llama_cpp.llama_print_system_info()).decode("utf-8", "replace").strip()

@@ -80,6 +80,10 @@ class View:
         """Show how far the measurement of a model is."""
         self._live.show(f"measuring {name} on this machine, once: {share:.0%}", now=True)
 
+    def trying(self, name: str, task: str) -> None:
+        """Show which task a model is tried on."""
+        self._live.show(f"trying {name} on {task}", now=True)
+
     def taking_notes(self, progress: PartProgress) -> None:
         """Show how far the parts of a long text are."""
         self._live.show(words.part(progress))

@@ -1,0 +1,137 @@
+"""What an examination means, in sentences: whether to draft, with what, for which tasks.
+
+Knows examinations and how to say what follows from them, not where it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from speclocal.jobs.doctor import Candidate, Examination
+from speclocal.jobs.forecast import Forecast, Outcome, TaskForecast
+from speclocal.jobs.machine import MachineReport
+from speclocal.llama.grants import Cores
+from speclocal.terminal import words
+
+_PLURAL = {"summary": "summaries", "code edit": "code edits"}
+_GAIN = 1.03
+"""From here on something counts as faster, below its inverse as slower: replies vary by more than nothing."""
+WITHOUT_DRAFT = "leave out `--draft` to draft by prompt lookup, which works with every model"
+
+
+def verdict(found: Examination) -> list[str]:
+    """Return what to do with these models on this machine, and why."""
+    sentences = [_refusal(found, candidate) for candidate in found.candidates if candidate.obstacle]
+    if found.candidates and found.best is None and found.alone is None and not sentences:
+        sentences.append("the vocabularies fit; run without `--quick` to learn whether drafting pays here")
+    if found.measured and not found.measured.can_rollback:
+        sentences.append(f"`{found.facts.name}` decodes plainly: its cache cannot drop rejected tokens")
+    if best := found.best:
+        sentences += _of_candidate(best, found)
+    elif found.alone:
+        sentences += _alone(found.alone)
+    return sentences
+
+
+def threads(cores: Cores) -> str:
+    """Return how many threads a pass has, and why so many."""
+    reasons = [f"{_count(cores.cores, 'physical core')} in this process's reach"]
+    if cores.allowed_threads < cores.hardware_threads:
+        reasons.append(f"its affinity mask has {cores.allowed_threads} of {cores.hardware_threads} hardware threads")
+    elif cores.cores < cores.hardware_threads and not cores.slow:
+        reasons.append(f"a second thread on a core does not help, so not {cores.hardware_threads}")
+    if cores.slow:
+        reasons.append("slower cores are left out, since every pass waits for the slowest thread")
+    if cores.quota < cores.cores:
+        reasons.append(f"a CPU quota of {words.number(cores.quota)}")
+    return f"{cores.usable}: {'; '.join(reasons)}"
+
+
+def gpu(report: MachineReport) -> list[str]:
+    """Return what can be done to use a GPU, one sentence for each that lies idle."""
+    if report.advice:
+        return list(report.advice)
+    if any(device.takes_layers for device in report.devices):
+        return ["layers go to the GPU by themselves; `--gpu-layers` says how many"]
+    return ["no GPU is found in this machine; passes run on the CPU"]
+
+
+def _refusal(found: Examination, candidate: Candidate) -> str:
+    end = f"; {WITHOUT_DRAFT}" if len(found.candidates) == 1 else ""
+    return f"`{candidate.name}` cannot draft for `{found.facts.name}`: {candidate.obstacle}{end}"
+
+
+def _of_candidate(best: Candidate, found: Examination) -> list[str]:
+    """Return whether the best draft model is worth having, for what, and why."""
+    assert best.forecast
+    assert best.facts
+    tasks = best.forecast.tasks
+    helped = [task for task in tasks if task.auto and task.auto.speedup >= _GAIN * task.auto_alone.speedup]
+    slowed = [task for task in tasks if task.draft and task.draft.speedup * _GAIN < 1]
+    sentences = []
+    if helped:
+        each = "; ".join(
+            f"{_plural(task)} at {_times(task.auto)}, {_times(task.auto_alone)} without it" for task in helped
+        )
+        sentences.append(f"use `--draft {best.name}` for {_listed(helped)} ({each})")
+    else:
+        saved = words.size(best.facts.memory_bytes(best.facts.usual_context))
+        sentences.append(
+            f"leave out `--draft {best.name}`: mode `auto` gains nothing from it here, and {saved} of memory are saved"
+        )
+    if slowed:
+        each = ", ".join(_times(task.draft) for task in slowed)
+        spared = [task for task in slowed if task.auto and task.auto.speedup * _GAIN >= 1]
+        end = "; mode `auto` leaves it alone there" if spared == slowed else ""
+        sentences.append(f"for {_listed(slowed)} `--mode draft` would slow you down ({each}){end}")
+    sentences += _lengths(tasks)
+    guessed = ", ".join(f"{task.agreement:.0%} in {_plural(task)}" for task in tasks if task.agreement is not None)
+    ratios = [task.cost_ratio for task in tasks if task.cost_ratio is not None]
+    sentences.append(
+        f"why: a step of `{best.name}` costs {words.number(sum(ratios) / len(ratios))} of a pass of "
+        f"`{found.facts.name}`, and it guesses {guessed} of the tokens"
+    )
+    return sentences
+
+
+def _lengths(tasks: Sequence[TaskForecast]) -> list[str]:
+    """Return the best draft lengths of mode `draft`."""
+    paying = [task for task in tasks if task.best_draft and task.best_draft.speedup >= _GAIN]
+    if not paying:
+        return ["no draft length makes `--mode draft` faster than plain decoding here"]
+    each = ", ".join(
+        f"{task.best_draft.num_draft_tokens} for {_plural(task)} ({_times(task.best_draft)})"
+        for task in paying
+        if task.best_draft
+    )
+    return [f"best draft length of `--mode draft`: {each}"]
+
+
+def _alone(alone: Forecast) -> list[str]:
+    """Return what a target gains without a draft model."""
+    faster = [task for task in alone.tasks if task.auto_alone.speedup >= _GAIN]
+    rest = [task for task in alone.tasks if task not in faster]
+    sentences = []
+    if faster:
+        each = ", ".join(f"{_plural(task)} {_times(task.auto_alone)}" for task in faster)
+        sentences.append(f"mode `auto` makes it faster by prompt lookup: {each}")
+    if rest:
+        sentences.append(f"without a draft model nothing is gained for {_listed(rest)}: decoding is plain there")
+    return sentences
+
+
+def _times(outcome: Outcome | None) -> str:
+    return f"{outcome.speedup:.2f}x" if outcome else "?"
+
+
+def _plural(task: TaskForecast) -> str:
+    return _PLURAL.get(task.kind, task.kind)
+
+
+def _listed(tasks: Sequence[TaskForecast]) -> str:
+    *most, last = map(_plural, tasks)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
