@@ -24,6 +24,7 @@ from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.jobs.tasks import Task, built_in_tasks
 from speclocal.llama.formats import KvType, Layout
+from speclocal.llama.grants import free_memory
 from speclocal.llama.peek import vocabulary_of
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab, VocabularyComparison, compare_vocabularies
@@ -95,10 +96,12 @@ class Examination:
     """A target, what it does alone, and the draft models that were judged for it, the best first.
 
     notes: what else a person should know, as which tasks were left out. num_tokens: longest reply of a trial.
+    free_bytes: of memory, before anything is loaded.
     """
 
     facts: Facts
     num_tokens: int
+    free_bytes: int
     measured: Measured | None = None
     alone: Forecast | None = None
     candidates: tuple[Candidate, ...] = ()
@@ -117,7 +120,7 @@ def read_files(target: ModelFile, drafts: Sequence[ModelFile], kv_type: KvType, 
     """
     with _opened_file(target, kv_type) as (facts, vocab):
         candidates = tuple(_read_candidate(vocab, draft, kv_type) for draft in drafts)
-    return Examination(facts, num_tokens, candidates=candidates)
+    return Examination(facts, num_tokens, free_memory(), candidates=candidates)
 
 
 def _read_candidate(target: Vocab, draft: ModelFile, kv_type: KvType) -> Candidate:

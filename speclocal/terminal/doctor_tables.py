@@ -113,7 +113,7 @@ def forecast_table(name: str, forecast: Forecast) -> Table:
     drafted = all(task.drafts for task in forecast.tasks)
     columns = ["task", "plain", "lookup", "best lookup"]
     columns += ["guessed", "step costs", "draft", "best draft", "auto without it"] if drafted else []
-    table = new_table(*columns, "auto", title=f"predicted for {name}: speed relative to plain decoding")
+    table = new_table(*columns, "auto", title=f"predicted speed of {name}, relative to plain decoding")
     for column in table.columns[1:]:
         column.justify = "right"
     for task in forecast.tasks:
@@ -213,7 +213,22 @@ def _rollback(measured: Measured | None) -> str:
 def _exact(measured: Measured | None) -> str:
     if measured is None:
         return "not measured"
-    return "; ".join(f"{', '.join(map(str, found.widths))} to {found.depth} tokens" for found in measured.exact)
+    *shallow, deepest = [_ranges(found.widths) for found in measured.exact]
+    if all(widths == deepest for widths in shallow):
+        return deepest
+    depths = [f"{widths} up to {found.depth} tokens" for widths, found in zip(shallow, measured.exact, strict=False)]
+    return "; ".join([*depths, f"{deepest} beyond"])
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers in short: `1 to 8, 12`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def _added(number: int, first: Sequence[str]) -> str:

@@ -30,7 +30,21 @@ def verdict(found: Examination) -> list[str]:
         sentences += _of_candidate(best, found)
     elif found.alone:
         sentences += _alone(found.alone)
-    return sentences
+    return [*sentences, _memory(found)]
+
+
+def _memory(found: Examination) -> str:
+    """Return what the target takes, with the best draft model or the only one, and whether there is room for it."""
+    drafts = [each.facts for each in found.candidates if each.facts and not each.obstacle]
+    models = [found.facts, *drafts[:1]]
+    context = found.facts.usual_context
+    needed = sum(facts.memory_bytes(min(context, facts.usual_context)) for facts in models)
+    who = " and ".join(f"`{facts.name}`" for facts in models)
+    verb = "takes" if len(models) == 1 else "take"
+    said = (
+        f"{who} {verb} {words.size(needed)} with a context of {context:,}, and {words.size(found.free_bytes)} are free"
+    )
+    return said if needed <= found.free_bytes else f"{said}: too little; choose a smaller model or quantization"
 
 
 def threads(cores: Cores) -> str:
