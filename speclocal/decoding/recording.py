@@ -43,11 +43,12 @@ def record_reply(
     known: Calibration,
     clock: Callable[[], float],
 ) -> Recording:
-    """Decode greedily without drafts, then measure passes at that context. The cache may hold anything before.
+    """Decode greedily without drafts, then measure passes at that context. Begins with an empty cache.
 
     known: what a short context costs; its `read_seconds` stand where the target does not read here.
     """
     tokens = list(prompt)
+    target.rollback(0)  # passes of other widths could give other bits: read as a first prompt is read
     for _ in read(target, tokens[:-1]):
         pass
     planner = FixedPlanner(NoDrafter(), 0)
@@ -59,7 +60,7 @@ def record_reply(
 def record_guesses(
     draft: Model, recording: Recording, num_shared: int, known: Calibration, clock: Callable[[], float]
 ) -> Guesses:
-    """Let a draft model guess every emitted token, given all tokens before it. The cache may hold anything before.
+    """Let a draft model guess every emitted token, given all tokens before it. Begins with an empty cache.
 
     num_shared: how many ids mean the same to both models. From the first id on that the draft model lacks, or that
     its context has no place for, it guesses nothing.
