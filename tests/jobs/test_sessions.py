@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny.write_llama(folder / "short", noise=0.05, context=64)
     tiny.write_llama(folder / "stranger", tiny.bpe(words=(" quick", " fox")))
     tiny.write_llama(folder / "padded", tiny.bpe().padded(400))
+    tiny.write_llama(folder / "more", tiny.bpe(user_defined=("<tool>",)))
     tiny.write_llama(folder / "endless", seed=7)  # this one does not end its replies
     for kind, write in tiny.KINDS.items():
         write(folder / kind, seed=7)
@@ -186,6 +187,21 @@ def test_a_padded_vocabulary_is_no_obstacle(folder: Path, target: str, draft: st
         drafted = finished(session, prompt, mode=Mode.DRAFT, max_tokens=40)
         assert drafted.token_ids == plain.token_ids
         assert drafted.stats.drafted > 0
+
+
+@pytest.mark.parametrize("mode", [Mode.DRAFT, Mode.AUTO])
+def test_a_draft_model_is_never_fed_an_id_it_lacks(folder: Path, mode: Mode) -> None:
+    """A text with a token that only the target has gets no drafts of the draft model, and the text is the target's."""
+    with Session(ModelFile("more", folder / "more"), ModelFile("d", folder / "target"), Placement(1)) as session:
+        session.open_context(100, ReplySettings(max_tokens=100))
+        assert session.draft is not None
+        prompt = prompt_tokens(session, "the cat", raw=True)
+        odd = [*prompt, len(tiny.bpe()), *prompt]
+        assert max(odd) == session.draft.vocab_size  # one more than its last id: to feed it would be an error
+        plain = finished(session, odd, mode=Mode.OFF, max_tokens=40)
+        drafted = finished(session, odd, mode=mode, max_tokens=40)
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.stats.drafted_by_drafter.get("draft", 0) == 0
 
 
 def test_another_vocabulary_is_refused(folder: Path) -> None:
