@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from speclocal.decoding.costs import Exactness
+from speclocal.decoding.costs import Exactness, Speeds
 from speclocal.decoding.recording import Recording, record_guesses, record_reply
 from speclocal.errors import ModelError, SpeclocalError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
 from speclocal.jobs.forecast import Forecast, forecast
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.modes import Mode
@@ -71,11 +71,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a model here. can_rollback: whether its cache can drop rejected tokens."""
+    """What was measured of a model here. can_rollback: whether its cache can drop rejected tokens.
+
+    exact: empty where passes of several tokens are of no use.
+    """
 
     can_rollback: bool
-    token_seconds: float
-    read_seconds: float  # per token of a long text
+    speeds: Speeds
     exact: tuple[Exactness, ...]
 
 
@@ -185,12 +187,11 @@ class Trial:
             settings = ReplySettings(mode=Mode.OFF, max_tokens=examined.num_tokens)
             session.open_context(max(len(prompt) for _, prompt in tasks), settings)
             assert session.target is not None
+            if not session.target.can_rollback:
+                speeds = speeds_of(session.target.weights, self.measuring)
+                return replace(examined, measured=Measured(False, speeds, ()))
             known = calibration_of(session.target.weights, self.measuring, deep=True)
-            rollback = session.target.can_rollback
-            measured = Measured(rollback, known.seconds[1], known.read_seconds, known.exact)
-            examined = replace(examined, measured=measured)
-            if not rollback:
-                return examined
+            examined = replace(examined, measured=Measured(True, known.speeds, known.exact))
 
             ends, recorded = _ends(session.vocab), []
             for task, prompt in tasks:
@@ -224,7 +225,7 @@ class Trial:
             self.trying(candidate.name, task.name)
             guesses = record_guesses(session.draft, recording, num_shared, draft_known, time.perf_counter)
             forecasts.append(forecast(task, recording, known, guesses, draft_known))
-        measured = Measured(True, draft_known.seconds[1], draft_known.read_seconds, draft_known.exact)
+        measured = Measured(True, draft_known.speeds, draft_known.exact)
         return replace(candidate, measured=measured, forecast=Forecast(tuple(forecasts)))
 
 

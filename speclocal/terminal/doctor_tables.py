@@ -78,8 +78,8 @@ def models_table(found: Examination) -> Table:
         ("trained on", [_trained(facts) for facts, _ in columns]),
         ("context memory", [_context(facts) for facts, _ in columns]),
         ("memory in all", [_memory(facts) for facts, _ in columns]),
-        ("writes", [_speed(measured.token_seconds if measured else None) for _, measured in columns]),
-        ("reads", [_speed(measured.read_seconds if measured else None) for _, measured in columns]),
+        ("writes", [_speed(measured.speeds.token_seconds if measured else None) for _, measured in columns]),
+        ("reads", [_speed(measured.speeds.read_seconds if measured else None) for _, measured in columns]),
         ("cache drops tokens", [_rollback(measured) for _, measured in columns]),
         ("exact widths", [_exact(measured) for _, measured in columns]),
     ):
@@ -211,7 +211,7 @@ def _rollback(measured: Measured | None) -> str:
 
 
 def _exact(measured: Measured | None) -> str:
-    if measured is None:
+    if measured is None or not measured.exact:
         return "not measured"
     *shallow, deepest = [_ranges(found.widths) for found in measured.exact]
     if all(widths == deepest for widths in shallow):
