@@ -22,6 +22,8 @@ NARROW = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 """The widths that are measured and compared with one-token passes: dense, since kernels switch at few rows."""
 WIDE = (64, 32, 17, 16)
 """The widths that are measured once, while they fill the cache for the comparison."""
+USUAL = (9,)
+"""Widths that modes of fixed draft lengths use, and that lie between those above."""
 READ = 128
 """Tokens in the pass that shows how fast a text is read."""
 DEEP = 512
@@ -187,7 +189,7 @@ def curve_here(model: Model, text: Sequence[int], clock: Callable[[], float]) ->
     probe, start = _Probe(model, text, clock), len(model.cached)
     room = min(len(text), model.context_size) - start
     widest = min(room, model.max_rows)
-    for width in (*WIDE, *NARROW, *reversed(NARROW)):
+    for width in (*WIDE, *USUAL, *NARROW, *reversed(NARROW), *USUAL):
         for each in (1, width) if width <= widest else (1,):  # in turns: a machine that slows down slows both
             probe.run(each)
             model.rollback(start)

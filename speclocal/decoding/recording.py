@@ -96,6 +96,5 @@ def _costs_along(
     model.rollback(len(prompt) - 1)
     here = curve_here(model, text, clock)
     scale = here[1] / known.seconds[1]
-    return Calibration(
-        {width: here.get(width, scale * s) for width, s in known.seconds.items()}, known.read_seconds, known.exact
-    )
+    elsewhere = {width: scale * seconds for width, seconds in known.seconds.items()}
+    return Calibration({**elsewhere, **here}, known.read_seconds, known.exact)

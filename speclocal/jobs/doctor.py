@@ -16,13 +16,13 @@ from pathlib import Path
 from speclocal.decoding.costs import Exactness, Speeds
 from speclocal.decoding.recording import Recording, record_guesses, record_reply
 from speclocal.errors import ModelError, SpeclocalError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of, known_speeds, speeds_of
 from speclocal.jobs.forecast import Forecast, forecast
 from speclocal.jobs.generate import prompt_tokens
-from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import ModelFile, Session
 from speclocal.jobs.tasks import Task, built_in_tasks
+from speclocal.llama.devices import devices_for
 from speclocal.llama.formats import KvType, Layout
 from speclocal.llama.grants import free_memory
 from speclocal.llama.peek import vocabulary_of
@@ -179,12 +179,14 @@ class Trial:
         Raises ModelError where the target cannot be loaded.
         """
         target = examined.facts.file
+        if self.layout is None:
+            self._settle_layout(target)
         with Session(target, None, self.placement, self.measuring, self.layout) as session:
             tasks, notes = _fitting_tasks(session, examined.num_tokens)
             examined = replace(examined, notes=notes)
             if not tasks:
                 return examined
-            settings = ReplySettings(mode=Mode.OFF, max_tokens=examined.num_tokens)
+            settings = ReplySettings(max_tokens=examined.num_tokens)
             session.open_context(max(len(prompt) for _, prompt in tasks), settings)
             assert session.target is not None
             if not session.target.can_rollback:
@@ -201,6 +203,15 @@ class Trial:
             alone = Forecast(tuple(forecast(task, recording, known, None, None) for task, recording in recorded))
             tried = [self._try(session, candidate, recorded) for candidate in examined.candidates]
             return replace(examined, alone=alone, candidates=ranked(tried))
+
+    def _settle_layout(self, target: ModelFile) -> None:
+        """Measure the layouts of the weights if that was not done: the trial then has the one that replies will have."""
+        if devices_for(self.placement):  # on a GPU there is one layout
+            return
+        known = (known_speeds(target.path, self.placement.in_layout(layout)) for layout in Layout)
+        if not all(known):
+            with Session(target, None, self.placement, self.measuring) as session:
+                session.compare_layouts()
 
     def _try(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
         """Return what a candidate does on the recorded replies."""
