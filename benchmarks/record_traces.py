@@ -15,7 +15,7 @@ from pathlib import Path
 from prompts import load_prompts
 
 from speclocal.decoding.loop import read
-from speclocal.decoding.sampling import confidence
+from speclocal.decoding.recording import guesses_along
 from speclocal.jobs.generate import choose_models, open_session, prompt_tokens
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
@@ -27,14 +27,8 @@ def guesses(model: LlamaModel, prompt: list[int], emitted: list[int]) -> tuple[l
     """Return the draft model's guess for every emitted token, given all tokens before it, and its confidence."""
     for _ in read(model, prompt[:-1]):
         pass
-    fed = [prompt[-1], *emitted[:-1]]
-    tokens, confidences = [], []
-    for start in range(0, len(fed), model.max_rows):
-        chunk = fed[start : start + model.max_rows]
-        for row in model.forward(chunk, len(chunk)):
-            tokens.append(int(row.argmax()))
-            confidences.append(round(confidence(row), 4))
-    return tokens, confidences
+    tokens, confidences = guesses_along(model, [prompt[-1], *emitted[:-1]], model.vocab_size)
+    return tokens, [round(sure, 4) for sure in confidences]
 
 
 def main() -> None:

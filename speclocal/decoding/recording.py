@@ -76,6 +76,13 @@ def record_guesses(
     for _ in read(draft, prompt[:-1]):
         pass
     read_seconds = (clock() - began) / len(prompt) if len(prompt) > READ else known.read_seconds
+    tokens, confidences = guesses_along(draft, fed, num_shared)
+    costs = _costs_along(draft, prompt, [*prompt[:-1], *fed], known, clock)
+    return Guesses(tokens, confidences, Calibration(costs.seconds, read_seconds, known.exact))
+
+
+def guesses_along(draft: Model, fed: Sequence[int], num_shared: int) -> tuple[list[int], list[float]]:
+    """Append `fed` to the cache; return the model's likeliest token after each of them, and its probability."""
     tokens: list[int] = []
     confidences: list[float] = []
     for start in range(0, len(fed), draft.max_rows):
@@ -83,8 +90,7 @@ def record_guesses(
         for row in draft.forward(chunk, len(chunk)):
             tokens.append(int(row[:num_shared].argmax()))
             confidences.append(confidence(row[:num_shared]))
-    costs = _costs_along(draft, prompt, [*prompt[:-1], *fed], known, clock)
-    return Guesses(tokens, confidences, Calibration(costs.seconds, read_seconds, known.exact))
+    return tokens, confidences
 
 
 def _costs_along(

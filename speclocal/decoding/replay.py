@@ -20,7 +20,7 @@ from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.loop import decode
 from speclocal.decoding.stats import Stats
-from speclocal.decoding.types import Logits, Planner, SamplingParams
+from speclocal.decoding.types import Logits, Planner, Proposal, Rule, SamplingParams, Worth
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,28 @@ class Played:
     def rollback(self, length: int) -> None:
         del self.cached[length:]
 
+    def has_guess(self, position: int) -> bool:
+        """Return whether the trace says what comes at this place of the text."""
+        return position - self._num_before < len(self._says)
+
 
 class PlayedDrafter(ModelDrafter):
-    """A draft model that tells its player where in the text its cache begins."""
+    """A draft model that tells its player where in the text its cache begins, and drafts where the trace has guesses.
+
+    A trace without guesses to its end is that of a draft model that lacks an id of the text, or has a full context.
+    """
+
+    def __init__(self, played: Played, tail: int | None) -> None:
+        super().__init__(played, tail=tail)
+        self._played = played
+
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+        if not self._played.has_guess(len(tokens)):
+            return Proposal()
+        return super().propose(tokens, size, params, rule, worth)
 
     def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
-        self.model.start = start  # type: ignore[attr-defined]
+        self._played.start = start
         return super()._catch_up(tokens, start, agreed)
 
 
@@ -132,7 +148,7 @@ def replay(trace: Trace, machine: Machine, make: MakePlanner, *, draft_has_read:
     if draft_has_read:
         draft.cached = tokens[:-1]
     stats = Stats(prompt_tokens=len(tokens))
-    planner = make(lambda tail: PlayedDrafter(draft, tail=tail))
+    planner = make(lambda tail: PlayedDrafter(draft, tail))
     for round_ in decode(
         target, tokens, planner, RatioRule(0), SamplingParams(), budget=len(trace.emitted), clock=clock
     ):

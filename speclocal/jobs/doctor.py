@@ -1,38 +1,27 @@
-"""Whether models work, fit each other and pay here: what their files say, then what a short trial shows.
+"""Whether models work and fit each other: what their files say. Whether they pay here is added by trial.py.
 
-Knows files, sessions and measurements, and in which order they are asked; what a trial means is forecast.py's.
+Knows headers and vocabularies, no weights.
 
 A candidate that cannot draft is no error: it is told with its reason, and the others go on.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from speclocal.decoding.costs import Exactness, Speeds
-from speclocal.decoding.recording import Recording, record_guesses, record_reply
 from speclocal.errors import ModelError, SpeclocalError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of, known_speeds, speeds_of
-from speclocal.jobs.forecast import Forecast, forecast
-from speclocal.jobs.generate import prompt_tokens
-from speclocal.jobs.reply import ReplySettings
-from speclocal.jobs.session import ModelFile, Session
-from speclocal.jobs.tasks import Task, built_in_tasks
-from speclocal.llama.devices import devices_for
-from speclocal.llama.formats import KvType, Layout
+from speclocal.jobs.forecast import Forecast
+from speclocal.jobs.session import ModelFile
+from speclocal.llama.formats import KvType
 from speclocal.llama.grants import free_memory
 from speclocal.llama.peek import vocabulary_of
-from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab, VocabularyComparison, compare_vocabularies
 from speclocal.models.header import read_header
 from speclocal.text.template import Message, chat_prompt
-
-TrialProgress = Callable[[str, str], None]
-"""Called before a task is tried: the names of the model and of the task."""
 
 USUAL_CONTEXT = 4096
 """Tokens of the context for which memory is told; fewer where a model was trained on fewer."""
@@ -164,101 +153,6 @@ def _template_problem(vocab: Vocab) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """How models are tried on the built-in tasks: where they run, and who is told how far it is."""
-
-    placement: Placement
-    layout: Layout | None  # of the weights; None for the fastest
-    measuring: CalibrationProgress
-    trying: TrialProgress
-
-    def run(self, examined: Examination) -> Examination:
-        """Return the examination of the files with all that a trial adds to it.
-
-        Raises ModelError where the target cannot be loaded.
-        """
-        target = examined.facts.file
-        if self.layout is None:
-            self._settle_layout(target)
-        with Session(target, None, self.placement, self.measuring, self.layout) as session:
-            tasks, notes = _fitting_tasks(session, examined.num_tokens)
-            examined = replace(examined, notes=notes)
-            if not tasks:
-                return examined
-            settings = ReplySettings(max_tokens=examined.num_tokens)
-            session.open_context(max(len(prompt) for _, prompt in tasks), settings)
-            assert session.target is not None
-            if not session.target.can_rollback:
-                speeds = speeds_of(session.target.weights, self.measuring)
-                return replace(examined, measured=Measured(False, speeds, ()))
-            known = calibration_of(session.target.weights, self.measuring, deep=True)
-            examined = replace(examined, measured=Measured(True, known.speeds, known.exact))
-
-            ends, recorded = _ends(session.vocab), []
-            for task, prompt in tasks:
-                self.trying(target.name, task.name)
-                recording = record_reply(session.target, prompt, examined.num_tokens, ends, known, time.perf_counter)
-                recorded.append((task, recording))
-            alone = Forecast(tuple(forecast(task, recording, known, None, None) for task, recording in recorded))
-            tried = [self._try(session, candidate, recorded) for candidate in examined.candidates]
-            return replace(examined, alone=alone, candidates=ranked(tried))
-
-    def _settle_layout(self, target: ModelFile) -> None:
-        """Measure the layouts of the weights if that was not done: the trial then has the one that replies will have."""
-        if devices_for(self.placement):  # on a GPU there is one layout
-            return
-        known = (known_speeds(target.path, self.placement.in_layout(layout)) for layout in Layout)
-        if not all(known):
-            with Session(target, None, self.placement, self.measuring) as session:
-                session.compare_layouts()
-
-    def _try(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
-        """Return what a candidate does on the recorded replies."""
-        if candidate.obstacle or candidate.facts is None:
-            return candidate
-        try:
-            session.draft_with(candidate.facts.file)
-            if session.draft is None:
-                return replace(candidate, obstacle="its cache cannot drop rejected tokens")
-            return self._tried(session, candidate, recorded)
-        except ModelError as exc:
-            return replace(candidate, obstacle=exc.message)
-
-    def _tried(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
-        assert session.target is not None
-        assert session.draft is not None
-        known = calibration_of(session.target.weights, self.measuring)
-        draft_known = calibration_of(session.draft.weights, self.measuring)
-        num_shared = min(session.target.vocab_size, session.draft.vocab_size)
-        forecasts = []
-        for task, recording in recorded:
-            self.trying(candidate.name, task.name)
-            guesses = record_guesses(session.draft, recording, num_shared, draft_known, time.perf_counter)
-            forecasts.append(forecast(task, recording, known, guesses, draft_known))
-        measured = Measured(True, draft_known.speeds, draft_known.exact)
-        return replace(candidate, measured=measured, forecast=Forecast(tuple(forecasts)))
-
-
 def ranked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return candidates with the one that makes replies fastest first, and those that cannot draft last."""
     return tuple(sorted(candidates, key=lambda found: -found.forecast.speedup if found.forecast else 0.0))
-
-
-def _fitting_tasks(session: Session, num_tokens: int) -> tuple[list[tuple[Task, list[int]]], tuple[str, ...]]:
-    """Return the built-in tasks that fit the context the model was trained on, with their ids, and what is left out."""
-    fitting, notes = [], []
-    for task in built_in_tasks():
-        prompt = prompt_tokens(session, task.text, raw=False)
-        if len(prompt) + num_tokens <= session.trained_context:
-            fitting.append((task, prompt))
-        else:
-            notes.append(
-                f"`{task.name}` is left out: {len(prompt)} tokens and a reply of {num_tokens} do not fit the context "
-                f"of {session.trained_context} that `{session.target_name}` was trained on"
-            )
-    return fitting, tuple(notes)
-
-
-def _ends(vocab: Vocab) -> Callable[[int], str]:
-    return lambda token: "eos" if vocab.is_end(token) else ""

@@ -182,6 +182,28 @@ def test_a_draft_model_is_never_fed_an_id_it_lacks() -> None:
     assert record_guesses(draft, odd, 8, CHEAP, clock) == Guesses([], [], CHEAP)
 
 
+def test_where_guesses_end_drafting_ends() -> None:
+    """A replay drafts no further than the trace has guesses, as the draft model would draft no further."""
+    clock = Clock()
+    target = TimedModel(clock, COSTS, vocab_size=12)
+    draft = TimedModel(clock, CHEAP, vocab_size=8)
+    recording = recorded(clock, target)
+    guesses = record_guesses(draft, recording, 8, CHEAP, clock)
+    machine = Machine("fake", recording.costs, guesses.costs)
+    played = replay(trace_of(recording, guesses), machine, PLANS["draft:4"], draft_has_read=True)
+    tokens = list(PROMPT)
+    target.rollback(0)
+    draft.rollback(0)
+    for model in (target, draft):
+        for _ in read(model, PROMPT[:-1]):
+            pass
+    planner, began = FixedPlanner(ModelDrafter(draft, num_shared=8), 4), clock.now
+    for _ in decode(target, tokens, planner, RatioRule(0), SamplingParams(), budget=NUM_TOKENS, clock=clock):
+        pass
+    assert 0 < len(guesses.tokens) < NUM_TOKENS
+    assert played.decode_seconds == pytest.approx(clock.now - began, rel=0.02)
+
+
 def test_a_larger_vocabulary_guesses_only_shared_ids() -> None:
     """The draft model's own ids are never among the guesses, though it would like them best."""
     clock = Clock()

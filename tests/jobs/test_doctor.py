@@ -10,12 +10,13 @@ import pytest
 import tiny
 
 from speclocal.errors import DamagedModelError, ModelError
-from speclocal.jobs import doctor
-from speclocal.jobs.doctor import Candidate, Examination, Trial, ranked, read_files
+from speclocal.jobs import trial
+from speclocal.jobs.doctor import Candidate, Examination, ranked, read_files
 from speclocal.jobs.forecast import DRAFT_LENGTHS, LOOKUP_LENGTHS
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.session import ModelFile
 from speclocal.jobs.tasks import Task
+from speclocal.jobs.trial import Trial
 from speclocal.llama.formats import KvType
 from speclocal.llama.placement import Placement
 
@@ -66,7 +67,7 @@ def give(tmp_path_factory: pytest.TempPathFactory) -> Give:
 @pytest.fixture
 def examine(give: Give, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Examination]:
     """Examine a target and drafts by their files, and with `tried` on two short tasks."""
-    monkeypatch.setattr(doctor, "built_in_tasks", lambda: TASKS)
+    monkeypatch.setattr(trial, "built_in_tasks", lambda: TASKS)
 
     def examined(
         target: str, *drafts: str, tried: bool = False, progress: list[tuple[str, str]] | None = None
@@ -75,8 +76,9 @@ def examine(give: Give, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Examin
         if not tried:
             return found
         said = [] if progress is None else progress
-        trial = Trial(Placement(1), None, lambda name, share: None, lambda name, task: said.append((name, task)))
-        return trial.run(found)
+        return Trial(Placement(1), None, lambda name, share: None, lambda name, task: said.append((name, task))).run(
+            found
+        )
 
     return examined
 
@@ -105,6 +107,16 @@ def test_chat_templates_are_tried(examine: Examine) -> None:
     assert (bare.has_chat_template, bare.chat_template_problem) == (False, "")
     assert wrong.has_chat_template
     assert "no users here" in wrong.chat_template_problem
+
+
+def test_a_template_that_refuses_is_left_out_of_the_trial(examine: Examine) -> None:
+    """The tasks are then continued as they stand."""
+    found = examine("wrong", tried=True)
+    assert found.alone
+    assert [task.num_prompt_tokens for task in found.alone.tasks] < [
+        task.num_prompt_tokens
+        for task in examine("target", tried=True).alone.tasks  # type: ignore[union-attr]
+    ]
 
 
 def test_a_damaged_target_is_an_error(examine: Examine) -> None:
@@ -238,7 +250,7 @@ def test_a_draft_model_that_cannot_be_loaded_is_told(
     def fail(self: object, draft: ModelFile) -> None:
         raise ModelError("cannot load `draft`: no memory", "")
 
-    monkeypatch.setattr(doctor.Session, "draft_with", fail)
+    monkeypatch.setattr(trial.Session, "draft_with", fail)
     found = examine("target", "draft", tried=True)
     assert found.candidates[0].obstacle == "cannot load `draft`: no memory"
     assert found.best is None

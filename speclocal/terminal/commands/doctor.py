@@ -32,8 +32,9 @@ def doctor(
     view: "View",
 ) -> None:
     """Check this machine, a model or a pair: what fits, what pays, and what to do."""
-    from speclocal.jobs.doctor import Trial, read_files
+    from speclocal.jobs.doctor import read_files
     from speclocal.jobs.generate import choose_candidates, on_disk
+    from speclocal.jobs.trial import Trial
     from speclocal.llama import log
 
     log.show(options.verbose)
