@@ -21,7 +21,7 @@ def tables(found: Examination) -> list[Table]:
     """Return everything about models that `doctor` was asked about."""
     shown = [models_table(found)]
     shown += [vocabulary_table(candidate) for candidate in found.candidates if candidate.vocabulary]
-    if len(found.candidates) > 1:
+    if len(found.candidates) > 1 and found.alone:
         shown.append(ranking_table(found.candidates))
     if found.best and found.best.forecast:
         shown.append(forecast_table(f"{found.facts.name} with {found.best.name}", found.best.forecast))

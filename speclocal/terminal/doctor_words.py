@@ -22,8 +22,14 @@ WITHOUT_DRAFT = "leave out `--draft` to draft by prompt lookup, which works with
 def verdict(found: Examination) -> list[str]:
     """Return what to do with these models on this machine, and why."""
     sentences = [_refusal(found, candidate) for candidate in found.candidates if candidate.obstacle]
-    if found.candidates and found.best is None and found.alone is None and not sentences:
-        sentences.append("the vocabularies fit; run without `--quick` to learn whether drafting pays here")
+    fitting = [candidate for candidate in found.candidates if not candidate.obstacle]
+    if fitting and found.measured is None:
+        names = " and ".join(f"`{candidate.name}`" for candidate in fitting)
+        sentences.append(
+            f"the vocabulary of {names} fits; without `--quick` you learn whether drafting pays here"
+            if not found.notes
+            else f"the vocabulary of {names} fits, but no task does: what drafting gains is not known"
+        )
     if found.measured and not found.measured.can_rollback:
         sentences.append(f"`{found.facts.name}` decodes plainly: its cache cannot drop rejected tokens")
     if best := found.best:

@@ -105,7 +105,12 @@ def test_vocabularies_that_differ_are_refused_with_the_way_out() -> None:
 
 def test_files_alone_do_not_tell_whether_drafting_pays() -> None:
     quick = examined(EDIT, measured=None, alone=None, candidates=(Candidate("small", SMALL, SAME),))
-    assert verdict(quick)[0] == "the vocabularies fit; run without `--quick` to learn whether drafting pays here"
+    assert verdict(quick)[0] == (
+        "the vocabulary of `small` fits; without `--quick` you learn whether drafting pays here"
+    )
+    assert verdict(replace(quick, notes=("`a` is left out",)))[0] == (
+        "the vocabulary of `small` fits, but no task does: what drafting gains is not known"
+    )
 
 
 def test_a_cache_that_cannot_drop_tokens_decodes_plainly() -> None:
