@@ -111,9 +111,9 @@ def vocabulary_table(candidate: Candidate) -> Table:
 def forecast_table(name: str, forecast: Forecast) -> Table:
     """Return what every mode would do to every kind of task, relative to plain decoding."""
     drafted = all(task.drafts for task in forecast.tasks)
-    columns = ["task", "plain", "lookup", "best lookup"]
-    columns += ["guessed", "step costs", "draft", "best draft", "auto without it"] if drafted else []
-    table = new_table(*columns, "auto", title=f"predicted speed of {name}, relative to plain decoding")
+    columns = ["task", "tok/s", "lookup", "best:g"]
+    columns += ["right", "step", "draft", "best:g", "alone"] if drafted else []
+    table = new_table(*columns, "auto", title=f"predicted: {name}")
     for column in table.columns[1:]:
         column.justify = "right"
     for task in forecast.tasks:
@@ -122,11 +122,11 @@ def forecast_table(name: str, forecast: Forecast) -> Table:
 
 
 def ranking_table(candidates: Sequence[Candidate]) -> Table:
-    """Return draft models in the order in which they serve the target, with the reason where one cannot."""
-    table = new_table("rank", "draft model", "memory", "step costs", "guessed", "auto", "gain", "draft length", "")
+    """Return draft models in the order in which they serve the target; means over the tasks."""
+    table = new_table("rank", "draft model", "memory", "step", "right", "auto", "gain", "draft length")
     for rank, candidate in enumerate(candidates, 1):
         if candidate.forecast is None or candidate.facts is None:
-            cells = ["-", candidate.name, *[""] * 6, candidate.obstacle or "not tried"]
+            cells = ["-", candidate.name, "cannot draft"]
         else:
             tasks = candidate.forecast.tasks
             cells = [
@@ -138,14 +138,13 @@ def ranking_table(candidates: Sequence[Candidate]) -> Table:
                 f"{candidate.forecast.speedup:.2f}x",
                 f"{candidate.forecast.gain:.2f}x",
                 str(candidate.forecast.best_draft_length),
-                "",
             ]
         table.add_row(*map(cell, cells))
     return table
 
 
 def _forecast_cells(task: TaskForecast, *, drafted: bool) -> list[str]:
-    plain = f"{words.number(task.num_tokens / task.plain.decode_seconds)} tokens/s"
+    plain = words.number(task.num_tokens / task.plain.decode_seconds)
     cells = [task.kind, plain, f"{task.lookup.speedup:.2f}x", _best(task.best_lookup)]
     if drafted:
         assert task.draft
@@ -161,7 +160,7 @@ def _forecast_cells(task: TaskForecast, *, drafted: bool) -> list[str]:
 
 
 def _best(outcome: Outcome) -> str:
-    return f"{outcome.speedup:.2f}x ({outcome.num_draft_tokens})"
+    return f"{outcome.speedup:.2f}x:{outcome.num_draft_tokens}"
 
 
 def _two_columns(rows: Sequence[tuple[str, str]]) -> Table:

@@ -18,6 +18,12 @@ _GAIN = 1.03
 """From here on something counts as faster, below its inverse as slower: replies vary by more than nothing."""
 WITHOUT_DRAFT = "leave out `--draft` to draft by prompt lookup, which works with every model"
 
+LEGEND = (
+    "tok/s: plain decoding; x: times as fast as that, the prompt read. lookup, draft: with their usual draft length; "
+    "best:g: with the best one, g. right: the share of the reply that the draft model guesses. step: its seconds over "
+    "those of a one-token pass. alone: mode auto without it"
+)
+
 
 def verdict(found: Examination) -> list[str]:
     """Return what to do with these models on this machine, and why."""
@@ -90,10 +96,8 @@ def _of_candidate(best: Candidate, found: Examination) -> list[str]:
     slowed = [task for task in tasks if task.draft and task.draft.speedup * _GAIN < 1]
     sentences = []
     if helped:
-        each = "; ".join(
-            f"{_plural(task)} at {_times(task.auto)}, {_times(task.auto_alone)} without it" for task in helped
-        )
-        sentences.append(f"use `--draft {best.name}` for {_listed(helped)} ({each})")
+        each = _joined([f"{_plural(t)} ({_times(t.auto)} plain, {_times(t.auto_alone)} without it)" for t in helped])
+        sentences.append(f"use `--draft {best.name}` for {each}")
     else:
         saved = words.size(best.facts.memory_bytes(best.facts.usual_context))
         sentences.append(
@@ -105,11 +109,11 @@ def _of_candidate(best: Candidate, found: Examination) -> list[str]:
         end = "; mode `auto` leaves it alone there" if spared == slowed else ""
         sentences.append(f"for {_listed(slowed)} `--mode draft` would slow you down ({each}){end}")
     sentences += _lengths(tasks)
-    guessed = ", ".join(f"{task.agreement:.0%} in {_plural(task)}" for task in tasks if task.agreement is not None)
+    guessed = _joined([f"{task.agreement:.0%} in {_plural(task)}" for task in tasks if task.agreement is not None])
     ratios = [task.cost_ratio for task in tasks if task.cost_ratio is not None]
     sentences.append(
         f"why: a step of `{best.name}` costs {words.number(sum(ratios) / len(ratios))} of a pass of "
-        f"`{found.facts.name}`, and it guesses {guessed} of the tokens"
+        f"`{found.facts.name}`, and of the tokens it guesses {guessed}"
     )
     return sentences
 
@@ -149,7 +153,11 @@ def _plural(task: TaskForecast) -> str:
 
 
 def _listed(tasks: Sequence[TaskForecast]) -> str:
-    *most, last = map(_plural, tasks)
+    return _joined([_plural(task) for task in tasks])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
 
 

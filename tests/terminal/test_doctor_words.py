@@ -62,11 +62,11 @@ PROSE = task("prose", 1.01, 1.0, {1: 1.05, 4: 0.9})
 def test_a_draft_model_that_helps_some_tasks_is_advised_for_them() -> None:
     """What it is good for, what it would slow down, the best lengths, and why."""
     assert verdict(examined(EDIT, CHAT, PROSE)) == [
-        "use `--draft small` for code edits (code edits at 1.60x, 1.20x without it)",
+        "use `--draft small` for code edits (1.60x plain, 1.20x without it)",
         "for chat and prose `--mode draft` would slow you down (0.47x, 0.90x); mode `auto` leaves it alone there",
         "best draft length of `--mode draft`: 2 for code edits (1.30x), 1 for prose (1.05x)",
-        "why: a step of `small` costs 0.250 of a pass of `big`, and it guesses 75% in code edits, 75% in chat, "
-        "75% in prose of the tokens",
+        "why: a step of `small` costs 0.250 of a pass of `big`, and of the tokens it guesses 75% in code edits, "
+        "75% in chat and 75% in prose",
         MEMORY,
     ]
 
@@ -169,10 +169,10 @@ def test_exact_widths_are_told_in_short(exact: tuple[Exactness, ...], said: str)
     assert cells(models_table(found), "exact widths") == [said]
 
 
-def test_a_ranking_names_the_best_first_and_the_reasons_last() -> None:
+def test_a_ranking_names_the_best_first_and_those_that_cannot_last() -> None:
     found = examined(EDIT, CHAT)
     refused = Candidate("other", SMALL, SAME, obstacle="its cache cannot drop rejected tokens")
     table = ranking_table((*found.candidates, refused))
     assert cells(table, "1")[0] == "small"
     assert cells(table, "1")[4] == "1.26x"  # the geometric mean of 1.6 and 1.0
-    assert cells(table, "-") == ["other", *[""] * 6, "its cache cannot drop rejected tokens"]
+    assert cells(table, "-") == ["other", "cannot draft", *[""] * 5]

@@ -72,7 +72,7 @@ def _show_machine(options: ModelOptions, view: "View") -> None:
 def _show(found: "Examination", options: ModelOptions, view: "View") -> None:
     from speclocal.terminal.doctor_json import examination_json
     from speclocal.terminal.doctor_tables import tables
-    from speclocal.terminal.doctor_words import verdict
+    from speclocal.terminal.doctor_words import LEGEND, verdict
 
     if options.json:
         view.result(examination_json(found))
@@ -80,4 +80,6 @@ def _show(found: "Examination", options: ModelOptions, view: "View") -> None:
     for note in found.notes:
         view.note(note)
     view.tables(*tables(found))
+    if found.alone:
+        view.text(f"{LEGEND}\n")
     view.text("\n" + "".join(f"{sentence}\n" for sentence in verdict(found)))
