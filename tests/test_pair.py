@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from speclocal.jobs.generate import choose_models, open_session, prompt_tokens
+from speclocal.jobs.doctor import read_files
+from speclocal.jobs.generate import choose_candidates, choose_models, on_disk, open_session, prompt_tokens
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
@@ -55,3 +56,18 @@ def test_every_mode_writes_the_same_text_up_to_a_near_tie(session: Session, prom
     logits = target.forward([[*ids, *plain[:fork]][-1]], 1)[0]
     assert abs(float(logits[plain[fork]] - logits[drafted[fork]])) < NEAR_TIE
     assert {plain[fork], drafted[fork]} == set(logits.argsort()[-2:].tolist())
+
+
+def test_doctor_sees_that_the_pair_fits() -> None:
+    """From the files alone: one vocabulary, the memory of the context, and templates that work."""
+    target, drafts = choose_candidates("qwen2.5-coder", ())
+    found = read_files(on_disk(target), [on_disk(draft) for draft in drafts], KvType.F16, NUM_TOKENS)
+    (candidate,) = found.candidates
+    assert candidate.vocabulary
+    assert candidate.vocabulary.fits
+    assert candidate.vocabulary.sizes == (151_936, 151_936)
+    assert candidate.facts
+    for facts, layers, kv_heads, head_width in ((found.facts, 28, 2, 128), (candidate.facts, 24, 2, 64)):
+        assert (facts.architecture, facts.quantization, facts.trained_context) == ("qwen2", "Q4_K_M", 32768)
+        assert facts.context_token_bytes == 2 * layers * kv_heads * head_width * 2
+        assert (facts.has_chat_template, facts.chat_template_problem) == (True, "")

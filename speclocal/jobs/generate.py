@@ -81,7 +81,7 @@ def change_draft(session: Session, name: str, fetching: FetchProgress = ignore) 
     session.draft_with(on_disk(resolve(name, load_catalog()).target, fetching))
 
 
-def on_disk(spec: ModelSpec, fetching: FetchProgress) -> ModelFile:
+def on_disk(spec: ModelSpec, fetching: FetchProgress = ignore) -> ModelFile:
     """Return a model's file, fetched if it is not on this disk."""
     return ModelFile(spec.name, fetch(spec, partial(fetching, spec.name)))
 
