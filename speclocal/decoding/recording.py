@@ -6,7 +6,7 @@ Knows models through their protocol and a clock, not texts or files.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speclocal.decoding.acceptance import RatioRule
 from speclocal.decoding.costs import READ, Calibration, curve_here
@@ -78,7 +78,7 @@ def record_guesses(
     read_seconds = (clock() - began) / len(prompt) if len(prompt) > READ else known.read_seconds
     tokens, confidences = guesses_along(draft, fed, num_shared)
     costs = _costs_along(draft, prompt, [*prompt[:-1], *fed], known, clock)
-    return Guesses(tokens, confidences, Calibration(costs.seconds, read_seconds, known.exact))
+    return Guesses(tokens, confidences, replace(costs, read_seconds=read_seconds))
 
 
 def guesses_along(draft: Model, fed: Sequence[int], num_shared: int) -> tuple[list[int], list[float]]:
@@ -97,10 +97,8 @@ def _costs_along(
     model: Model, prompt: Sequence[int], text: Sequence[int], known: Calibration, clock: Callable[[], float]
 ) -> Calibration:
     """Measure passes behind the prompt, over what followed it; widths that do not fit cost what is known, in scale."""
-    if not model.can_rollback:
-        return known
     model.rollback(len(prompt) - 1)
     here = curve_here(model, text, clock)
     scale = here[1] / known.seconds[1]
     elsewhere = {width: scale * seconds for width, seconds in known.seconds.items()}
-    return Calibration({**elsewhere, **here}, known.read_seconds, known.exact)
+    return replace(known, seconds={**elsewhere, **here})
