@@ -103,6 +103,9 @@ def _of_candidate(best: Candidate, found: Examination) -> list[str]:
         sentences.append(
             f"leave out `--draft {best.name}`: mode `auto` gains nothing from it here, and {saved} of memory are saved"
         )
+    if hurt := [task for task in tasks if task.auto and task.auto.speedup * _GAIN < task.auto_alone.speedup]:
+        each = _joined([f"{_plural(t)} ({_times(t.auto)} plain, {_times(t.auto_alone)} without it)" for t in hurt])
+        sentences.append(f"in mode `auto` it would cost speed for {each}")
     if slowed:
         each = ", ".join(_times(task.draft) for task in slowed)
         spared = [task for task in slowed if task.auto and task.auto.speedup * _GAIN >= 1]
