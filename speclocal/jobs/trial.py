@@ -81,10 +81,12 @@ class Trial:
         """Return what a candidate does on the recorded replies."""
         if candidate.obstacle or candidate.facts is None:
             return candidate
+        num_notes = len(session.notes)
         try:
             session.draft_with(candidate.facts.file)
-            if session.draft is None:
-                return replace(candidate, obstacle="its cache cannot drop rejected tokens")
+            if session.draft is None:  # the session says why
+                said = "; ".join(session.notes[num_notes:])
+                return replace(candidate, obstacle=said.removeprefix(f"`{candidate.name}` cannot draft: "))
             return self._tried(session, candidate, recorded)
         except ModelError as exc:
             return replace(candidate, obstacle=exc.message)

@@ -242,6 +242,12 @@ def test_the_fastest_comes_first() -> None:
     assert names == ["fast", "slow", "no"]
 
 
+def test_a_draft_model_without_rollback_is_told(examine: Examine) -> None:
+    """What the session says of a draft model that it cannot use is the obstacle."""
+    found = examine("target", "recurrent", tried=True)
+    assert found.candidates[0].obstacle == "its cache cannot drop tokens"
+
+
 def test_a_draft_model_that_cannot_be_loaded_is_told(
     examine: Examine, give: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
