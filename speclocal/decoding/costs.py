@@ -23,7 +23,9 @@ NARROW = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 WIDE = (64, 32, 17, 16)
 """The widths that are measured once, while they fill the cache for the comparison."""
 USUAL = (9,)
-"""Widths that modes of fixed draft lengths use, and that lie between those above."""
+"""The widths of fixed draft lengths that lie between those above."""
+_REPEATS = 3
+"""How often a narrow pass is run where one curve decides: the median stands."""
 READ = 128
 """Tokens in the pass that shows how fast a text is read."""
 DEEP = 512
@@ -189,7 +191,7 @@ def curve_here(model: Model, text: Sequence[int], clock: Callable[[], float]) ->
     probe, start = _Probe(model, text, clock), len(model.cached)
     room = min(len(text), model.context_size) - start
     widest = min(room, model.max_rows)
-    for width in (*WIDE, *USUAL, *NARROW, *reversed(NARROW), *USUAL):
+    for width in (*WIDE, *_REPEATS * (*NARROW, *USUAL)):
         for each in (1, width) if width <= widest else (1,):  # in turns: a machine that slows down slows both
             probe.run(each)
             model.rollback(start)
