@@ -16,6 +16,7 @@ from typer import Option
 
 from speclocal.errors import UsageError
 from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, LayoutChoice, Mode
+from speclocal.jobs.tasks import TASK_TOKENS
 from speclocal.llama.formats import KvType, Layout
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ class CompareOptions(SamplingOptions, MachineOptions):
     ] = ""
     max_tokens: Annotated[
         int, Option("--max-tokens", "-n", min=1, help="Longest reply.", rich_help_panel=_SAMPLING)
-    ] = 128
+    ] = TASK_TOKENS
 
 
 def with_options(command: Callable[..., None], kind: type[Options], *, hidden: frozenset[str]) -> Callable[..., None]:
