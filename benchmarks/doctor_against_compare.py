@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from speclocal.jobs.tasks import TASK_TOKENS
+
 MODES = ("lookup", "draft", "auto")
 BOUND = 0.15
 
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="qwen2.5-coder")
     parser.add_argument("--draft", default="")
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=TASK_TOKENS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--doctor", type=Path, help="what `speclocal doctor --json` printed")
