@@ -22,6 +22,9 @@ from speclocal.decoding.loop import decode
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Logits, Planner, Proposal, Rule, SamplingParams, Worth
 
+ALL = 1 << 30
+"""More tokens than any pass has."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -55,11 +58,16 @@ class Trace:
 
 @dataclass(frozen=True)
 class Machine:
-    """What passes of a target and of a draft model really take, whatever a planner expects."""
+    """What passes of a target and of a draft model really take, whatever a planner expects.
+
+    num_droppable: how many tokens of a pass the target drops at no cost; a rejection of more means to go back and read
+    again what was accepted. Of the draft model it is taken to be all.
+    """
 
     name: str
     target: Calibration
     draft: Calibration
+    num_droppable: int = ALL
 
 
 class Clock:
@@ -77,10 +85,15 @@ class Played:
 
     max_pass = 512
     max_rows = 128
-    can_rollback = True
 
     def __init__(
-        self, trace: Trace, says: Sequence[int], confidence: Sequence[float], costs: Calibration, clock: Clock
+        self,
+        trace: Trace,
+        says: Sequence[int],
+        confidence: Sequence[float],
+        costs: Calibration,
+        clock: Clock,
+        num_droppable: int = ALL,
     ) -> None:
         self.vocab_size = trace.vocab_size
         self.context_size = len(trace.prompt) + len(trace.emitted) + 2 * self.max_rows
@@ -91,9 +104,12 @@ class Played:
         self._num_before = len(trace.prompt)
         self._costs = PassCosts(costs)
         self._clock = clock
+        self._num_droppable = num_droppable
+        self._pass_start = 0  # how much the cache held before the last pass
 
     def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
         self._clock.now += self._costs.seconds(len(tokens))
+        self._pass_start = len(self.cached)
         self.cached.extend(tokens)
         rows = np.zeros((num_rows, self.vocab_size), dtype=np.float32)
         for i in range(num_rows):
@@ -103,7 +119,12 @@ class Played:
                 rows[i, self._says[index]] = math.log(sure / (1 - sure) * (self.vocab_size - 1))
         return rows
 
+    def nearest(self, length: int) -> int:
+        return length
+
     def rollback(self, length: int) -> None:
+        if len(self.cached) - length > self._num_droppable:
+            self._clock.now += self._costs.rollback_seconds + self._costs.seconds(max(0, length - self._pass_start))
         del self.cached[length:]
 
     def has_guess(self, position: int) -> bool:
@@ -141,7 +162,7 @@ def replay(trace: Trace, machine: Machine, make: MakePlanner, *, draft_has_read:
     draft_has_read: whether the draft model read the prompt beforehand, as the target did.
     """
     clock = Clock()
-    target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock)
+    target = Played(trace, trace.emitted, [0.99] * len(trace.emitted), machine.target, clock, machine.num_droppable)
     draft = Played(trace, trace.draft, trace.confidence, machine.draft, clock)
     tokens = list(trace.prompt)
     target.cached = tokens[:-1]

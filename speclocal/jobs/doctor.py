@@ -20,7 +20,9 @@ from speclocal.llama.formats import KvType
 from speclocal.llama.grants import free_memory
 from speclocal.llama.peek import vocabulary_of
 from speclocal.llama.vocab import Vocab, VocabularyComparison, compare_vocabularies
-from speclocal.models.header import read_header
+from speclocal.models import splits
+from speclocal.models.checks import check_model
+from speclocal.models.footprint import STATE_NUMBER_BYTES, footprint
 from speclocal.text.template import Message, chat_prompt
 
 USUAL_CONTEXT = 4096
@@ -32,7 +34,8 @@ class Facts:
     """What a model's file says of it.
 
     chat_template_problem: why a chat cannot be put into its template; empty where that works, or there is none.
-    context_token_bytes: what every token of the context takes in memory.
+    context_token_bytes: what every token of the context takes in memory. state_bytes: what a recurrent state takes,
+    however long the context is.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Facts:
     file_bytes: int
     trained_context: int | None
     context_token_bytes: float
+    state_bytes: int
     has_chat_template: bool
     chat_template_problem: str
 
@@ -55,7 +59,7 @@ class Facts:
 
     def memory_bytes(self, context: int) -> float:
         """Return about how much memory the model takes with a context of so many tokens."""
-        return self.file_bytes + context * self.context_token_bytes
+        return self.file_bytes + self.state_bytes + context * self.context_token_bytes
 
 
 @dataclass(frozen=True)
@@ -125,21 +129,22 @@ def _read_candidate(target: Vocab, draft: ModelFile, kv_type: KvType) -> Candida
 
 @contextmanager
 def _opened_file(model: ModelFile, kv_type: KvType) -> Iterator[tuple[Facts, Vocab]]:
-    """Give what a file says, and its vocabulary."""
-    header = read_header(model.path)
-    with vocabulary_of(model.path, model.name, header.chat_template) as vocab:
-        width = (header.key_length or 0) + (header.value_length or 0)
+    """Give what a file says, or the first of several parts, and its vocabulary."""
+    header, first = check_model(model.path), splits.parts(model.path)[0]
+    parts = footprint([header])
+    with vocabulary_of(first, model.name, header.chat_template) as vocab:
         yield (
             Facts(
-                model.name,
-                model.path,
-                header.architecture,
-                header.quantization,
-                model.path.stat().st_size,
-                header.context_length,
-                sum(header.num_kv_heads) * width * kv_type.number_bytes,
-                bool(header.chat_template),
-                _template_problem(vocab),
+                name=model.name,
+                path=model.path,
+                architecture=header.architecture,
+                quantization=header.quantization,
+                file_bytes=splits.total_bytes(model.path),
+                trained_context=header.context_length,
+                context_token_bytes=sum((*parts.key_numbers, *parts.value_numbers)) * kv_type.number_bytes,
+                state_bytes=sum(parts.state_numbers) * STATE_NUMBER_BYTES,
+                has_chat_template=bool(header.chat_template),
+                chat_template_problem=_template_problem(vocab),
             ),
             vocab,
         )

@@ -9,10 +9,12 @@ read by then, by a draft model too where the mode is to draft with it, as when m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from speclocal.decoding.costs import Calibration
+from speclocal.decoding.drafters.model import ModelDrafter
+from speclocal.decoding.planner import AutoPlanner
 from speclocal.decoding.recording import Guesses, Recording
 from speclocal.decoding.replay import Machine, MakePlanner, Trace, replay
 from speclocal.decoding.theory import geometric_mean
@@ -115,12 +117,17 @@ class Forecast:
 
 
 def forecast(
-    task: Task, recording: Recording, known: Calibration, guesses: Guesses | None, draft_known: Calibration | None
+    task: Task,
+    recording: Recording,
+    known: Calibration,
+    num_droppable: int,
+    guesses: Guesses | None = None,
+    draft_known: Calibration | None = None,
 ) -> TaskForecast:
     """Replay a recorded task in every mode.
 
     known, draft_known: what mode `auto` takes passes to cost before it learns better. guesses: of the draft model, None
-    without one.
+    without one. num_droppable: how many tokens of a pass the target drops at no cost.
     """
     trace = Trace.compact(
         {
@@ -131,7 +138,7 @@ def forecast(
             "confidence": guesses.confidences if guesses else [],
         }
     )
-    machine = Machine(task.name, recording.costs, guesses.costs if guesses else recording.costs)
+    machine = Machine(task.name, recording.costs, guesses.costs if guesses else recording.costs, num_droppable)
     plain_seconds = replay(trace, machine, lambda played: fixed_planner(Mode.OFF, None, None)).decode_seconds
 
     def outcome(mode: Mode, size: int | None, make: MakePlanner) -> Outcome:
@@ -155,14 +162,18 @@ def forecast(
         num_tokens=len(recording.emitted),
         plain=outcome(Mode.OFF, None, lambda played: fixed_planner(Mode.OFF, None, None)),
         lookups=tuple(fixed(Mode.LOOKUP, size) for size in LOOKUP_LENGTHS),
-        auto_alone=outcome(Mode.AUTO, None, lambda played: auto_planner(known)),
+        auto_alone=outcome(Mode.AUTO, None, lambda played: auto_planner(known, num_droppable)),
     )
     if guesses is None:
         return alone
+
+    def auto(played: Callable[[int | None], ModelDrafter]) -> AutoPlanner:
+        return auto_planner(known, num_droppable, played(AUTO_TAIL), draft_known)
+
     return replace(
         alone,
         drafts=tuple(fixed(Mode.DRAFT, size) for size in DRAFT_LENGTHS),
-        auto=outcome(Mode.AUTO, None, lambda played: auto_planner(known, played(AUTO_TAIL), draft_known)),
+        auto=outcome(Mode.AUTO, None, auto),
         agreement=trace.agreement,
         cost_ratio=guesses.costs.seconds[1] / recording.costs.seconds[1],
     )

@@ -18,7 +18,7 @@ from speclocal.llama.hardware import advice, gpus_in_this_machine
 from speclocal.llama.weights import features, version
 from speclocal.models.catalog import load_catalog
 from speclocal.models.files import cache_dir
-from speclocal.models.sources import ListedModel, listing
+from speclocal.models.listing import ListedModel, listing
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MachineReport:
 
 def look_around() -> MachineReport:
     """Return what this machine offers. Makes no network request and loads no model."""
-    names, found = backends(), devices()
+    names, found, listed = backends(), devices(), listing(load_catalog())
     return MachineReport(
         python=f"{platform.python_version()} ({sys.executable})",
         system=" ".join(filter(None, (platform.system(), platform.release(), platform.machine()))),
@@ -67,7 +67,7 @@ def look_around() -> MachineReport:
         free_bytes=free_memory(),
         total_bytes=total_memory(),
         places=_places(),
-        models=tuple(model for model in listing(load_catalog()).models if model.path),
+        models=tuple(model for model in (*listed.models, *listed.elsewhere) if model.path),
     )
 
 

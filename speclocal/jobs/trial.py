@@ -32,6 +32,7 @@ class Trial:
     """How models are tried on the built-in tasks: where they run, and who is told how far it is."""
 
     placement: Placement
+    draft_placement: Placement
     layout: Layout | None  # of the weights; None for the fastest
     measuring: CalibrationProgress
     trying: TrialProgress
@@ -44,7 +45,7 @@ class Trial:
         target = examined.facts.file
         if self.layout is None:
             self._settle_layout(target)
-        with Session(target, None, self.placement, self.measuring, self.layout) as session:
+        with self._opened(target, self.layout) as session:
             raw = bool(examined.facts.chat_template_problem)
             tasks, notes = _fitting_tasks(session, examined.num_tokens, raw=raw)
             examined = replace(examined, notes=notes)
@@ -52,6 +53,7 @@ class Trial:
                 return examined
             settings = ReplySettings(max_tokens=examined.num_tokens)
             session.open_context(max(len(prompt) for _, prompt in tasks), settings)
+            examined = replace(examined, notes=(*notes, *session.notes))
             assert session.target is not None
             if not session.target.can_rollback:
                 speeds = speeds_of(session.target.weights, self.measuring)
@@ -59,22 +61,26 @@ class Trial:
             known = calibration_of(session.target.weights, self.measuring, deep=True)
             examined = replace(examined, measured=Measured(True, known.speeds, known.exact))
 
+            droppable = session.target.num_droppable
             ends, recorded = _ends(session.vocab), []
             for task, prompt in tasks:
                 self.trying(target.name, task.name)
                 recording = record_reply(session.target, prompt, examined.num_tokens, ends, known, time.perf_counter)
                 recorded.append((task, recording))
-            alone = Forecast(tuple(forecast(task, recording, known, None, None) for task, recording in recorded))
+            alone = Forecast(tuple(forecast(task, recording, known, droppable) for task, recording in recorded))
             tried = [self._try(session, candidate, recorded) for candidate in examined.candidates]
             return replace(examined, alone=alone, candidates=ranked(tried))
 
+    def _opened(self, target: ModelFile, layout: Layout | None) -> Session:
+        return Session(target, None, self.placement, self.measuring, layout, draft_placement=self.draft_placement)
+
     def _settle_layout(self, target: ModelFile) -> None:
         """Measure the layouts of the weights if that was not done: the trial then has that of later replies."""
-        if devices_for(self.placement):  # on a GPU there is one layout
+        if self.placement.rpc or devices_for(self.placement):  # on a GPU there is one layout
             return
         known = (known_speeds(target.path, self.placement.in_layout(layout)) for layout in Layout)
         if not all(known):
-            with Session(target, None, self.placement, self.measuring) as session:
+            with self._opened(target, None) as session:
                 session.compare_layouts()
 
     def _try(self, session: Session, candidate: Candidate, recorded: Sequence[tuple[Task, Recording]]) -> Candidate:
@@ -96,12 +102,13 @@ class Trial:
         assert session.draft is not None
         known = calibration_of(session.target.weights, self.measuring)
         draft_known = calibration_of(session.draft.weights, self.measuring)
+        droppable = session.target.num_droppable
         num_shared = min(session.target.vocab_size, session.draft.vocab_size)
         forecasts = []
         for task, recording in recorded:
             self.trying(candidate.name, task.name)
             guesses = record_guesses(session.draft, recording, num_shared, draft_known, time.perf_counter)
-            forecasts.append(forecast(task, recording, known, guesses, draft_known))
+            forecasts.append(forecast(task, recording, known, droppable, guesses, draft_known))
         measured = Measured(True, draft_known.speeds, draft_known.exact)
         return replace(candidate, measured=measured, forecast=Forecast(tuple(forecasts)))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from speclocal.models.header import Header
 
-_FLOAT = 4  # bytes of a number in a pass, and of recurrent state
+STATE_NUMBER_BYTES = 4
 _INPUT = ("token_embd", "per_layer", "position_embd", "token_types")
 
 

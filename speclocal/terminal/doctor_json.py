@@ -35,7 +35,9 @@ def machine_json(report: MachineReport) -> dict[str, Any]:
             {"what": place.what, "folder": str(place.folder), "files": place.num_files, "bytes": place.num_bytes}
             for place in report.places
         ],
-        "models": [{"name": model.spec.name, "path": str(model.path)} for model in report.models],
+        "models": [
+            {"name": model.name, "path": str(model.path), "flaw": model.flaw or None} for model in report.models
+        ],
     }
 
 

@@ -56,11 +56,11 @@ def places_table(report: MachineReport) -> Table:
 
 
 def disk_table(report: MachineReport) -> Table:
-    """Return the models that are on this disk."""
+    """Return the models that are on this disk, those of other programs too."""
     table = new_table("model on disk", "size", "file")
     for model in report.models:
-        assert model.path
-        table.add_row(*map(cell, (model.spec.name, words.size(model.path.stat().st_size), str(model.path))))
+        size = words.size(model.size_bytes) if model.size_bytes else "?"
+        table.add_row(*map(cell, (model.name, size, f"{model.path}{f' ({model.flaw})' if model.flaw else ''}")))
     return table
 
 
@@ -77,6 +77,7 @@ def models_table(found: Examination) -> Table:
         ("chat template", [_template(facts) for facts, _ in columns]),
         ("trained on", [_trained(facts) for facts, _ in columns]),
         ("context memory", [_context(facts) for facts, _ in columns]),
+        ("recurrent state", [_state(facts) for facts, _ in columns]),
         ("memory in all", [_memory(facts) for facts, _ in columns]),
         ("writes", [_speed(measured.speeds.token_seconds if measured else None) for _, measured in columns]),
         ("reads", [_speed(measured.speeds.read_seconds if measured else None) for _, measured in columns]),
@@ -192,6 +193,10 @@ def _context(facts: Facts) -> str:
     if not facts.trained_context:
         return each
     return f"{each}, {words.size(facts.trained_context * facts.context_token_bytes)} for all"
+
+
+def _state(facts: Facts) -> str:
+    return words.size(facts.state_bytes) if facts.state_bytes else "none"
 
 
 def _memory(facts: Facts) -> str:

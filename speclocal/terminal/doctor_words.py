@@ -37,7 +37,7 @@ def verdict(found: Examination) -> list[str]:
             else f"the vocabulary of {names} fits, but no task does: what drafting gains is not known"
         )
     if found.measured and not found.measured.can_rollback:
-        sentences.append(f"`{found.facts.name}` decodes plainly: its cache cannot drop rejected tokens")
+        sentences.append(f"`{found.facts.name}` decodes plainly: its cache can neither drop tokens nor be copied")
     if best := found.best:
         sentences += _of_candidate(best, found)
     elif found.alone:

@@ -16,7 +16,7 @@ from speclocal.decoding.loop import decode, read
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.recording import Guesses, Recording, record_guesses, record_reply
 from speclocal.decoding.replay import Clock, Machine, MakePlanner, Trace, replay
-from speclocal.decoding.types import Logits, SamplingParams
+from speclocal.decoding.types import SamplingParams
 
 EXACT = (Exactness(0, (1,)),)
 COSTS = Calibration({width: 1 + 0.3 * (width - 1) for width in sorted((*NARROW, *WIDE))}, 0.2, EXACT)
@@ -40,9 +40,9 @@ class TimedModel(FakeModel):
         super().__init__(**{"context_size": 600, "max_pass": 128, "max_rows": 128, **kwargs})  # type: ignore[arg-type]
         self._clock, self._costs = clock, PassCosts(costs)
 
-    def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
+    def _read(self, tokens: Sequence[int]) -> None:
         self._clock.now += self._costs.seconds(len(tokens))
-        return super().forward(tokens, num_rows)
+        super()._read(tokens)
 
 
 def never(token: int) -> str:
@@ -90,6 +90,19 @@ def test_a_replay_takes_what_the_reply_takes(plan: str, noise: float) -> None:
     machine = Machine("fake", recording.costs, guesses.costs)
     played = replay(trace_of(recording, guesses), machine, PLANS[plan], draft_has_read=True)
     assert played.tokens == NUM_TOKENS
+    assert played.decode_seconds == pytest.approx(real_seconds(target, draft, PLANS[plan], clock))
+
+
+@pytest.mark.parametrize("plan", ["off", "lookup:3", "draft:2", "draft:7", "auto alone"])
+def test_a_rejection_costs_what_going_back_costs(plan: str) -> None:
+    """A target that cannot drop tokens reads again what was accepted; a replay counts that pass."""
+    clock = Clock()
+    target = TimedModel(clock, COSTS, can_rollback=False)
+    draft = TimedModel(clock, CHEAP, noise=0.4)
+    recording = recorded(clock, target)
+    guesses = record_guesses(draft, recording, 6, CHEAP, clock)
+    machine = Machine("fake", recording.costs, guesses.costs, num_droppable=0)
+    played = replay(trace_of(recording, guesses), machine, PLANS[plan], draft_has_read=True)
     assert played.decode_seconds == pytest.approx(real_seconds(target, draft, PLANS[plan], clock))
 
 

@@ -76,9 +76,9 @@ def examine(give: Give, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Examin
         if not tried:
             return found
         said = [] if progress is None else progress
-        return Trial(Placement(1), None, lambda name, share: None, lambda name, task: said.append((name, task))).run(
-            found
-        )
+        return Trial(
+            Placement(1), Placement(1), None, lambda name, share: None, lambda name, task: said.append((name, task))
+        ).run(found)
 
     return examined
 
@@ -92,6 +92,7 @@ def test_a_file_says_what_it_is(examine: Examine, give: Give) -> None:
     assert (facts.name, facts.architecture, facts.trained_context) == ("target", "llama", 4096)
     assert facts.file_bytes == give("target").path.stat().st_size
     assert facts.context_token_bytes == 2 * tiny.LAYERS * tiny.KV_HEADS * tiny.HEAD_WIDTH * 2.0
+    assert facts.state_bytes == 0
     assert facts.memory_bytes(100) == facts.file_bytes + 100 * facts.context_token_bytes
     assert (facts.has_chat_template, facts.chat_template_problem) == (True, "")
 
@@ -242,10 +243,11 @@ def test_the_fastest_comes_first() -> None:
     assert names == ["fast", "slow", "no"]
 
 
-def test_a_draft_model_without_rollback_is_told(examine: Examine) -> None:
-    """What the session says of a draft model that it cannot use is the obstacle."""
+def test_a_recurrent_draft_model_is_tried(examine: Examine) -> None:
+    """Its state can be copied, so it drafts like any other."""
     found = examine("target", "recurrent", tried=True)
-    assert found.candidates[0].obstacle == "its cache cannot drop tokens"
+    assert found.best
+    assert found.best.name == "recurrent"
 
 
 def test_a_draft_model_that_cannot_be_loaded_is_told(

@@ -97,10 +97,11 @@ def test_several_candidates_are_ranked(run: Run, models: Models) -> None:
     assert "byte-level BPE in the target and SentencePiece in the draft" in ran.out
 
 
-def test_a_target_that_cannot_roll_back_is_told(run: Run, models: Models) -> None:
+def test_a_recurrent_target_is_tried_like_any_other(run: Run, models: Models) -> None:
+    """Its state cannot drop tokens but can be copied; the forecast counts what going back costs."""
     found = run("doctor", models.recurrent, *SHORT, "--json").json
-    assert found["measured"]["can_rollback"] is False
-    assert found["verdict"][0].endswith("decodes plainly: its cache cannot drop rejected tokens")
+    assert found["measured"]["can_rollback"] is True
+    assert [task["kind"] for task in found["alone"]["tasks"]] == ["chat", "code edit", "extraction", "prose"]
 
 
 def test_a_damaged_target_is_refused(run: Run, models: Models) -> None:

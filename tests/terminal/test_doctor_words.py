@@ -17,7 +17,7 @@ from speclocal.terminal.doctor_tables import models_table, ranking_table
 from speclocal.terminal.doctor_words import threads, verdict
 
 SIZE = 1_000_000_000
-BIG = Facts("big", Path("big.gguf"), "qwen2", "Q4_K_M", SIZE, 32768, 1000.0, True, "")
+BIG = Facts("big", Path("big.gguf"), "qwen2", "Q4_K_M", SIZE, 32768, 1000.0, 0, True, "")
 SMALL = replace(BIG, name="small", file_bytes=SIZE // 2)
 MEASURED = Measured(True, Speeds(0.01, 0.05), (Exactness(141, (1, 2, 3)), Exactness(524, (1,))))
 SAME = VocabularyComparison(
@@ -116,7 +116,7 @@ def test_files_alone_do_not_tell_whether_drafting_pays() -> None:
 
 def test_a_cache_that_cannot_drop_tokens_decodes_plainly() -> None:
     plain = examined(EDIT, measured=replace(MEASURED, can_rollback=False), alone=None, candidates=())
-    assert verdict(plain)[0] == "`big` decodes plainly: its cache cannot drop rejected tokens"
+    assert verdict(plain)[0] == "`big` decodes plainly: its cache can neither drop tokens nor be copied"
 
 
 def test_too_little_memory_is_told() -> None:
@@ -172,7 +172,7 @@ def test_exact_widths_are_told_in_short(exact: tuple[Exactness, ...], said: str)
 
 def test_a_ranking_names_the_best_first_and_those_that_cannot_last() -> None:
     found = examined(EDIT, CHAT)
-    refused = Candidate("other", SMALL, SAME, obstacle="its cache cannot drop rejected tokens")
+    refused = Candidate("other", SMALL, SAME, obstacle="its cache can neither drop tokens nor be copied")
     table = ranking_table((*found.candidates, refused))
     assert cells(table, "1")[0] == "small"
     assert cells(table, "1")[4] == "1.26x"  # the geometric mean of 1.6 and 1.0

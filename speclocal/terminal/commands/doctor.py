@@ -53,7 +53,9 @@ def doctor(
         target_file, [on_disk(spec, view.fetching) for spec in draft_specs], placement.kv_type, max_tokens
     )
     if not quick:
-        found = Trial(placement, options.fixed_layout(), view.measuring, view.trying).run(found)
+        found = Trial(placement, options.draft_placement(), options.fixed_layout(), view.measuring, view.trying).run(
+            found
+        )
     _show(found, options, view)
 
 
