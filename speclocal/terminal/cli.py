@@ -12,7 +12,7 @@ import typer
 from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal import streams
 from speclocal.terminal.app import PANELS, app
-from speclocal.terminal.commands import (
+from speclocal.terminal.commands import (  # noqa: F401 (each adds itself to `app`)
     cache,
     calibrate,
     chat,
@@ -30,23 +30,6 @@ from speclocal.terminal.commands import (
     worker,
 )
 
-COMMANDS = (
-    cache,
-    calibrate,
-    chat,
-    compare,
-    doctor,
-    explain,
-    export,
-    generate,
-    models,
-    predict,
-    pull,
-    summarize,
-    trace,
-    verify,
-    worker,
-)
 app.registered_commands.sort(key=lambda command: PANELS.index(str(command.rich_help_panel)))
 
 INTERRUPTED = 130
