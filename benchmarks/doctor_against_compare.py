@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from speclocal.jobs.tasks import TASK_TOKENS
+from speclocal.jobs.modes import TASK_TOKENS
 
 MODES = ("lookup", "draft", "auto")
 BOUND = 0.15

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 MAX_DRAFT_TOKENS = 64
 MAX_SEED = 2**63 - 1
+TASK_TOKENS = 128
+"""Longest reply to a built-in task where no other length is asked for, so that figures can be set side by side."""
 
 
 class Mode(StrEnum):

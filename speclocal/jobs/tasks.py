@@ -9,9 +9,6 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 
-TASK_TOKENS = 128
-"""Longest reply to a built-in task where no other length is asked for, so that figures can be set side by side."""
-
 
 @dataclass(frozen=True)
 class Task:

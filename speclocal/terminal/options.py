@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 from typer import Option
 
 from speclocal.errors import UsageError
-from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, LayoutChoice, Mode
-from speclocal.jobs.tasks import TASK_TOKENS
+from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, TASK_TOKENS, LayoutChoice, Mode
 from speclocal.llama.formats import KvType, Layout
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from speclocal.errors import UsageError
-from speclocal.jobs.tasks import TASK_TOKENS
+from speclocal.jobs.modes import TASK_TOKENS
 from speclocal.terminal.app import MACHINE, command
 from speclocal.terminal.options import ModelOptions
 
