@@ -73,8 +73,9 @@ class KeptPrompts:
         room = min(PROMPTS.limit_bytes, free_memory() // 2)
         if num_read >= _WORTH_KEEPING and len(tokens) * kv_bytes(weights) < room:
             name = f"{_family(weights)}-{digest(tokens.tolist())}.npz"
-            places = [place for place in self._model.checkpoints() if place < len(tokens)][-_NUM_CHECKPOINTS:]
-            arrays: dict[str, Any] = {_checkpoint(place): self._model.checkpoints()[place] for place in places}
+            states = self._model.checkpoints()
+            places = [place for place in states if place < len(tokens)][-_NUM_CHECKPOINTS:]
+            arrays: dict[str, Any] = {_checkpoint(place): states[place] for place in places}
             PROMPTS.write(name, partial(np.savez, tokens=tokens, state=self._model.snapshot(), **arrays))
 
     def _num_held(self, tokens: Sequence[int]) -> int:
