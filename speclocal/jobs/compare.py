@@ -31,10 +31,11 @@ from speclocal.jobs.forks import fork_of
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.recording import fork_record, nothing_yet, rounds_record, run_record, task_record
-from speclocal.jobs.reply import ReplySettings, Writing
+from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
 from speclocal.jobs.starts import Starts
 from speclocal.jobs.tasks import Task
+from speclocal.jobs.trace import rounds_of
 from speclocal.jobs.wanted import ComparedMode, Wanted
 
 T = TypeVar("T")
@@ -110,11 +111,8 @@ class Comparing:
         settings, num_before, shown_seconds = self._wanted.settings(mode, repeat), self._num_done, 0.0
         rounds: list[Round] = []
         reply = self._session.reply(self._prompts[task.name], settings, afresh=True)
-        for event in reply:
-            if not isinstance(event, Writing):
-                continue
-            if len(rounds) < reply.stats.rounds:  # text that was held back to the end is no round
-                rounds.append(replace(event.round, proposal=Proposal(event.round.proposal.tokens)))
+        for round_ in rounds_of(reply):
+            rounds.append(replace(round_, proposal=Proposal(round_.proposal.tokens)))
             self._num_done = num_before + reply.stats.tokens / settings.max_tokens
             paused = time.perf_counter()
             yield self._progress(f"{task.name}: {mode.name}, {repeat + 1} of {self._wanted.repeats}")
