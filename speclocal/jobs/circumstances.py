@@ -9,7 +9,6 @@ import platform
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -18,7 +17,8 @@ import speclocal
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.comparison import Machine, ModelRecord, Versions
 from speclocal.llama.grants import usable_cores
-from speclocal.llama.weights import Weights, machine
+from speclocal.llama.hardware import system_name
+from speclocal.llama.weights import Weights, machine, version
 from speclocal.models.files import sha256_of
 
 Hashing = Callable[[str], None]
@@ -32,13 +32,13 @@ def this_machine() -> Machine:
         cores=usable_cores(),
         hardware_threads=psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
-        system=" ".join(part for part in (platform.system(), platform.release(), platform.machine()) if part),
+        system=system_name(),
     )
 
 
 def these_versions() -> Versions:
     """Return what computes here."""
-    return Versions(speclocal.__version__, version("llama-cpp-python"), machine(), platform.python_version())
+    return Versions(speclocal.__version__, version(), machine(), platform.python_version())
 
 
 def record_of(weights: Weights, hashing: Hashing, measuring: CalibrationProgress) -> ModelRecord:

@@ -14,7 +14,7 @@ from pathlib import Path
 from speclocal.jobs.store import NOTES, PROMPTS
 from speclocal.llama.devices import Device, backends, devices
 from speclocal.llama.grants import Cores, count_cores, free_memory, total_memory
-from speclocal.llama.hardware import advice, gpus_in_this_machine
+from speclocal.llama.hardware import advice, gpus_in_this_machine, system_name
 from speclocal.llama.weights import features, version
 from speclocal.models.catalog import load_catalog
 from speclocal.models.files import cache_dir
@@ -57,7 +57,7 @@ def look_around() -> MachineReport:
     names, found, listed = backends(), devices(), listing(load_catalog())
     return MachineReport(
         python=f"{platform.python_version()} ({sys.executable})",
-        system=" ".join(filter(None, (platform.system(), platform.release(), platform.machine()))),
+        system=system_name(),
         llama_cpp_python=version(),
         features=features(),
         backends=names,

@@ -1,4 +1,4 @@
-"""GPUs that are in this machine, whether llama.cpp can use them or not.
+"""This machine as the system shows it: what it is called, and its GPUs, whether llama.cpp can use them or not.
 
 Knows where a system shows its hardware, not what runs on it. What llama.cpp itself finds is devices.py's.
 """
@@ -24,6 +24,11 @@ class Gpu:
     name: str
     backends: tuple[str, ...]
     has_driver: bool = True
+
+
+def system_name() -> str:
+    """Return the operating system, its release and the kind of processor."""
+    return " ".join(filter(None, (platform.system(), platform.release(), platform.machine())))
 
 
 def gpus_in_this_machine(root: Path = Path("/")) -> tuple[Gpu, ...]:
