@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,12 +44,7 @@ FILES: dict[str, Callable[[Path], Path]] = {
 Give = Callable[[str], ModelFile]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Measurements of the tiny models go into a cache of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECLOCAL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,11 +23,7 @@ from speclocal.llama.vocab import Vocab
 REPEATS = "the cat sat on the mat, the cat sat on the mat, the cat sat on the mat"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECLOCAL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +45,7 @@ def explained(folder: Path, target: str, draft: str | None = None, given: Given 
 
 
 @pytest.fixture(scope="module")
-def pair(folder: Path, cache: None) -> Explanation:
+def pair(folder: Path, module_cache: None) -> Explanation:
     return explained(folder, "target", "draft")
 
 

@@ -20,15 +20,11 @@ LIST = "Repeat this list three times: red, green, blue, red, green, blue."
 WARM = SamplingParams(temperature=0.8)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECLOCAL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 @pytest.fixture(scope="module")
-def real(default_model_path: Path, cache: None) -> Iterator[Session]:
+def real(default_model_path: Path, module_cache: None) -> Iterator[Session]:
     """The default model drafting for itself, with room for a context in which every width gives the same bits."""
     model = ModelFile("default", default_model_path)
     with Session(model, model, Placement(1)) as session:
