@@ -131,7 +131,8 @@ def _forked(fork: ForkRecord, *, greedy: bool) -> str:
     if fork.gap is not None and greedy:
         told.append(f"the two largest logits there are {words.number(fork.gap)} apart")
     if fork.moved is not None and fork.widths:
-        told.append(f"the pass over {fork.widths[-1]} tokens moved logits by up to {words.number(fork.moved)}")
+        tokens = "1 token" if fork.widths[-1] == 1 else f"{fork.widths[-1]} tokens"
+        told.append(f"the pass over {tokens} moved logits by up to {words.number(fork.moved)}")
     return "; ".join([*told, _WHY.get(fork.cause, "not explained")])
 
 
