@@ -117,6 +117,14 @@ class PassCosts:
             return float(self._by_width[width]) + width * self._per_row
         return max(self.seconds(self.widest), width * (self._per_token + self._per_row))
 
+    def settle(self, seconds: float) -> None:
+        """Take passes over one token to cost `seconds` here: what is more than calibrated is what the context adds to
+        every row, and what is less a machine that is faster in all widths."""
+        self._per_row = max(0.0, seconds - self._by_width[1])
+        factor = min(1.0, seconds / self._by_width[1])
+        self._by_width = [known * factor for known in self._by_width]
+        self._per_token *= factor
+
     def observe(self, width: int, seconds: float) -> None:
         """Learn from a pass that took `seconds`."""
         expected = self.seconds(width)

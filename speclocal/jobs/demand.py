@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from speclocal.llama.context import PASS_ROWS, PASS_TOKENS
 from speclocal.llama.devices import Device
-from speclocal.llama.model import PASS_ROWS, PASS_TOKENS
 from speclocal.llama.placement import Placement
 from speclocal.models.footprint import Footprint
 

@@ -29,7 +29,8 @@ from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
 from speclocal.jobs.tasks import built_in_tasks
-from speclocal.llama.model import LlamaModel, kv_bytes
+from speclocal.llama.context import kv_bytes
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.vocab import Vocab
 from speclocal.llama.weights import Weights
 
@@ -171,10 +172,8 @@ def _shown(round_: Round, vocab: Vocab) -> ShownRound:
         verdict = verdicts.get(i)
         kept = None if verdict is None else verdict.fate is Fate.ACCEPTED
         p, draw = (verdict.p, verdict.draw) if verdict else (None, None)
-        candidates.append(Candidate(token_text(vocab, token), q.prob(token), p, draw, kept))
-    return ShownRound(
-        tuple(candidates), token_text(vocab, last.token), last.fate is Fate.CORRECTION, len(round_.verdicts)
-    )
+        candidates.append(Candidate(vocab.shown(token), q.prob(token), p, draw, kept))
+    return ShownRound(tuple(candidates), vocab.shown(last.token), last.fate is Fate.CORRECTION, len(round_.verdicts))
 
 
 def _simulation(session: Session, reply: _Reply) -> Simulation:
@@ -205,7 +204,7 @@ def simulate(p: Distribution, q: Distribution, vocab: Vocab, before: str, guesse
     return Simulation(
         before=before,
         guesser=guesser,
-        texts=tuple(token_text(vocab, token) for token in ids),
+        texts=tuple(vocab.shown(token) for token in ids),
         p=np.array([p.prob(token) for token in ids]),
         q=np.array([q.prob(token) for token in ids]),
         counts=np.array([emitted.count(token) for token in ids], dtype=np.float64),
@@ -241,8 +240,3 @@ def _short_sighted(session: Session, tokens: Sequence[int], positions: range) ->
     finally:
         with_little.close()
     return found
-
-
-def token_text(vocab: Vocab, token: int) -> str:
-    """Return a token's text; a control token by its name."""
-    return vocab.piece(token).decode("utf-8", "replace") or vocab.text(token)

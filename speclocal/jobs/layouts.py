@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from speclocal.decoding.costs import Speeds
 from speclocal.jobs.calibration import CalibrationProgress, known_speeds, speeds_of
 from speclocal.llama.formats import Layout
 from speclocal.llama.grants import free_memory
@@ -50,6 +51,22 @@ def open_reader(weights: Weights, num_prompt_tokens: int, measuring: Calibration
         return reader
     reader.close()
     return None
+
+
+def layout_speeds(weights: Weights, measuring: CalibrationProgress) -> dict[Layout, Speeds]:
+    """Return how fast a model reads and writes in each layout of its weights, measured if it is not known.
+
+    There is one layout where that is no choice: on a GPU.
+    """
+    found = {weights.placement.layout: speeds_of(weights, measuring)}
+    for layout in Layout:
+        if weights.on_cpu and layout not in found:
+            other = Weights(weights.path, weights.placement.in_layout(layout), weights.name)
+            try:
+                found[layout] = speeds_of(other, measuring)
+            finally:
+                other.close()
+    return found
 
 
 def _pays(own: float, other: float, num_tokens: int) -> bool:

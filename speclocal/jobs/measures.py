@@ -14,7 +14,7 @@ from speclocal.decoding.costs import PassCosts
 from speclocal.decoding.theory import VerifyRatio, expected_tokens, flat, round_cost
 from speclocal.jobs.comparison import PLAIN, Comparison, ForkRecord, Passes, Run
 from speclocal.jobs.modes import Mode
-from speclocal.jobs.ratios import Ratio, Standing
+from speclocal.jobs.ratios import Ratio, Standing, usual_drift
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Spread:
 class Predicted:
     """The speedup that theory gives for the lengths that were drafted and the acceptance that was measured.
 
-    textbook: a pass costs the same over however many tokens. measured: by the pass-cost curve of this machine.
+    textbook: a pass costs the same over however many tokens. measured: by the pass-cost curve of this machine, at the
+    context of the task.
     """
 
     textbook: float
@@ -163,17 +164,21 @@ def ratio(
 
     tasks: None for all of them. Of several, the geometric mean over the tasks is taken repeat by repeat, so the
     interval says how sure the mean over these tasks is; other tasks may be others. Tasks with fewer pairs than the
-    rest, as after a stop, are left out.
+    rest, as after a stop, are left out. The machine drifted while any mode ran on these tasks.
     """
-    by_task = []
+    by_task = {}
     for task in comparison.tasks:
         if tasks is None or task.name in tasks:
             speeds = {run.repeat: speed(run) for run in comparison.runs_of(task.name, over)}
             runs = comparison.runs_of(task.name, mode)
-            by_task.append([speed(run) / speeds[run.repeat] for run in runs if run.repeat in speeds])
-    most = max(map(len, by_task), default=0)
-    whole = [ratios for ratios in by_task if len(ratios) == most]
-    return Ratio.of_pairs([statistics.geometric_mean(each) for each in zip(*whole, strict=True)]) if most else None
+            by_task[task.name] = [speed(run) / speeds[run.repeat] for run in runs if run.repeat in speeds]
+    most = max(map(len, by_task.values()), default=0)
+    if not most:
+        return None
+    whole = {task: ratios for task, ratios in by_task.items() if len(ratios) == most}
+    seconds = sum(run.decode_seconds for run in comparison.runs if run.task in whole)
+    means = [statistics.geometric_mean(each) for each in zip(*whole.values(), strict=True)]
+    return Ratio.of_pairs(means, usual_drift(seconds))
 
 
 def _measure(comparison: Comparison, task: str, mode: str, runs: Sequence[Run]) -> Measure:
@@ -202,21 +207,25 @@ def _measure(comparison: Comparison, task: str, mode: str, runs: Sequence[Run]) 
         draft_utilisation=accepted / drafted if drafted else None,
         tokens_per_round=sum(run.num_tokens for run in runs) / sum(each.rounds for each in passes),
         acceptance_at=_acceptance_at(runs),
-        predicted=predicted(comparison, passes) if drafted else None,
+        predicted=predicted(comparison, task, passes) if drafted else None,
         same_text=_same_text(comparison, task, runs),
         fork=next((fork for fork in comparison.forks if (fork.task, fork.mode) == (task, mode)), None),
     )
 
 
-def predicted(comparison: Comparison, passes: Sequence[Passes]) -> Predicted:
+def predicted(comparison: Comparison, task: str, passes: Sequence[Passes]) -> Predicted:
     """Return the speedup of these passes by the formulas of theory.py, summed over the lengths that were drafted.
 
     Every drafter has its own acceptance rate; a step of the draft model costs its share of a pass, a copy nothing. In
     mode `auto` a draft of the model may end in a copy: its steps are counted as if all of it were drafted by the model.
+    The curve was measured at a short context; what plain decoding's passes took longer on the task is taken to be the
+    longer one, which every row of a wider pass attends to as well.
     """
-    one = comparison.target.calibration.seconds[1]
-    costs = PassCosts(comparison.target.calibration)
-    step = comparison.draft.calibration.seconds[1] / one if comparison.draft else 0.0
+    curve = comparison.target.calibration
+    step = comparison.draft.calibration.seconds[1] / curve.seconds[1] if comparison.draft else 0.0
+    costs = PassCosts(curve)
+    if plain := [each for run in comparison.runs_of(task, PLAIN) for each in run.passes]:
+        costs.settle(sum(each.verify_seconds for each in plain) / sum(each.rounds for each in plain))
 
     def alpha(drafter: str) -> float:
         same = [each for each in passes if each.drafter == drafter and each.tested]
@@ -229,7 +238,7 @@ def predicted(comparison: Comparison, passes: Sequence[Passes]) -> Predicted:
         )
 
     tokens = sum(each.rounds * expected_tokens(alpha(each.drafter), each.drafted) for each in passes)
-    return Predicted(tokens / cost(flat), tokens / cost(lambda width: costs.seconds(width) / one))
+    return Predicted(tokens / cost(flat), tokens / cost(lambda width: costs.seconds(width) / costs.seconds(1)))
 
 
 def _acceptance_at(runs: Sequence[Run]) -> tuple[float, ...]:

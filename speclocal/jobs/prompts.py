@@ -21,9 +21,10 @@ from speclocal.decoding.loop import common_prefix
 from speclocal.errors import ModelError
 from speclocal.jobs.keys import digest, origin_in_any_layout
 from speclocal.jobs.store import PROMPTS
+from speclocal.llama.context import kv_bytes
 from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
-from speclocal.llama.model import LlamaModel, kv_bytes
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.weights import Weights
 
 _WORTH_KEEPING = 256

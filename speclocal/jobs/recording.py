@@ -113,7 +113,7 @@ def fork_record(fork: Fork, task: str, mode: ComparedMode, repeat: int, vocab: V
     """Return what is kept of a fork, with the texts of its tokens."""
 
     def text(token: int | None) -> str:
-        return "" if token is None else vocab.text(token)
+        return "" if token is None else vocab.shown(token)
 
     return ForkRecord(
         task,

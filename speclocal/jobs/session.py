@@ -14,17 +14,18 @@ from typing import Self
 
 from speclocal.decoding.costs import Calibration, Speeds
 from speclocal.errors import ContextError, OutOfMemoryError, PairError, UsageError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of, speeds_of
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.drafting import Planners
-from speclocal.jobs.layouts import open_reader, writing_layout
+from speclocal.jobs.layouts import layout_speeds, open_reader, writing_layout
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.placing import Places
 from speclocal.jobs.prompts import KeptPrompts, find_kept
 from speclocal.jobs.reply import Reply, ReplySettings
+from speclocal.llama.context import kv_bytes
 from speclocal.llama.formats import Layout
 from speclocal.llama.grants import free_memory
 from speclocal.llama.layouts import TwoLayouts
-from speclocal.llama.model import LlamaModel, kv_bytes
+from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.remote import open_context
 from speclocal.llama.vocab import Vocab, compare_vocabularies
@@ -225,20 +226,8 @@ class Session:
         return {w.name: calibration_of(w, self._measuring, deep=True, anew=True) for w in models if w is not None}
 
     def compare_layouts(self) -> dict[Layout, Speeds]:
-        """Return how fast the target reads and writes in each layout of its weights, measured if it is not known.
-
-        There is one layout where that is no choice: on a GPU.
-        """
-        own = self._target_weights
-        found = {own.placement.layout: speeds_of(own, self._measuring)}
-        for layout in Layout:
-            if own.on_cpu and layout not in found:
-                other = Weights(own.path, own.placement.in_layout(layout), own.name)
-                try:
-                    found[layout] = speeds_of(other, self._measuring)
-                finally:
-                    other.close()
-        return found
+        """Return how fast the target reads and writes in each layout of its weights, measured if it is not known."""
+        return layout_speeds(self._target_weights, self._measuring)
 
     def _load_anew(self) -> None:
         """Load the target again after a worker took a part of it along; its cache is empty then."""

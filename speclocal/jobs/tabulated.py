@@ -93,4 +93,4 @@ def _ratio(ratio: Ratio | None) -> dict[str, Any] | None:
     if ratio is None:
         return None
     low, high = ratio.interval or (None, None)
-    return {"value": ratio.value, "low": low, "high": high, "pairs": ratio.freedom + 1}
+    return {"value": ratio.value, "low": low, "high": high, "pairs": ratio.num_pairs}

@@ -22,26 +22,9 @@ from speclocal.decoding.types import Logits
 from speclocal.errors import ContextError, ModelError, OutOfMemoryError
 from speclocal.llama import interrupts, log
 from speclocal.llama.checkpoints import Checkpoints, State, into
-from speclocal.llama.formats import KvType
-from speclocal.llama.grants import free_memory
+from speclocal.llama.context import PASS_ROWS, PASS_TOKENS, create_context
 from speclocal.llama.weights import Weights
 
-PASS_TOKENS = 512
-"""Most tokens in one pass: the chunk in which prompts are read."""
-PASS_ROWS = 128
-"""Most rows of logits from one pass, and so the longest draft + 1. Memory for logits grows with this alone."""
-
-_KV_TYPES = {  # enum ggml_type; the bindings do not name BF16
-    KvType.F16: llama_cpp.GGML_TYPE_F16,
-    KvType.BF16: 30,
-    KvType.F32: llama_cpp.GGML_TYPE_F32,
-    KvType.Q8_0: llama_cpp.GGML_TYPE_Q8_0,
-    KvType.Q5_1: llama_cpp.GGML_TYPE_Q5_1,
-    KvType.Q5_0: llama_cpp.GGML_TYPE_Q5_0,
-    KvType.Q4_1: llama_cpp.GGML_TYPE_Q4_1,
-    KvType.Q4_0: llama_cpp.GGML_TYPE_Q4_0,
-    KvType.IQ4_NL: llama_cpp.GGML_TYPE_IQ4_NL,
-}
 _STATES = 16
 """Most tokens of a pass that a recurrent state can be taken back by without a checkpoint, where llama.cpp can do it."""
 _STATES_BYTES = 1024**3
@@ -68,7 +51,7 @@ class LlamaModel:
         """
         self.weights = weights
         num_states = _affordable_states(weights) if num_states is None else num_states
-        self._context: Any = _create_context(weights, context_size, num_states)
+        self._context: Any = create_context(weights, context_size, num_states)
         self._memory = llama_cpp.llama_get_memory(self._context)
         self.context_size = int(llama_cpp.llama_n_ctx(self._context))
         self.vocab_size = weights.vocab.size
@@ -286,11 +269,6 @@ def _pointer_to(num_floats: int) -> Any:
     return ctypes.POINTER(ctypes.c_float * num_floats)
 
 
-def kv_bytes(weights: Weights) -> float:
-    """Return about how many bytes every token of a context takes."""
-    return weights.kv_elements * weights.placement.kv_type.number_bytes
-
-
 def _affordable_states(weights: Weights) -> int:
     """Return how many states of a pass there is memory for, of a recurrent model that llama.cpp keeps them for."""
     if not weights.is_recurrent:
@@ -300,42 +278,6 @@ def _affordable_states(weights: Weights) -> int:
         return small.num_droppable and min(_STATES, _STATES_BYTES // max(1, small.state_bytes))
     finally:
         small.close()
-
-
-def _create_context(weights: Weights, context_size: int, num_states: int) -> Any:
-    if context_size < 1:
-        raise ModelError(f"a context of {context_size} tokens for `{weights.name}`", "give a `--ctx` of 1 or more")
-    needed, free = context_size * kv_bytes(weights), free_memory()
-    if weights.on_cpu and needed > free:  # the system would end the process rather than refuse
-        raise OutOfMemoryError(
-            f"a context of {context_size} tokens for `{weights.name}` needs about {needed / 1e9:.1f} GB "
-            f"and {free / 1e9:.1f} GB are free",
-            f"give a `--ctx` of at most {int(0.9 * free / kv_bytes(weights))}",
-        )
-    params = llama_cpp.llama_context_default_params()
-    params.n_ctx = max(2, context_size)
-    params.n_batch = params.n_ubatch = PASS_TOKENS
-    params.n_outputs_max = PASS_ROWS
-    params.n_threads = params.n_threads_batch = weights.placement.threads
-    params.type_k = params.type_v = _KV_TYPES[weights.placement.kv_type]
-    params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
-    params.swa_full = True  # a sliding window's cache keeps everything, so that it can be rolled back
-    params.n_rs_seq = min(num_states, params.n_ctx - 2)  # a pass must be longer: a native assertion
-    params.no_perf = True
-    log.forget()
-    with interrupts.held():
-        context = llama_cpp.llama_init_from_model(weights.pointer, params)
-        if not context and params.n_rs_seq:  # better without the states of a pass than not at all
-            params.n_rs_seq = 0
-            context = llama_cpp.llama_init_from_model(weights.pointer, params)
-    if not context:
-        reason = log.reason() or "llama.cpp gives no reason"
-        kind = OutOfMemoryError if log.tells_of_memory(reason) else ModelError
-        raise kind(
-            f"cannot create a context of {context_size} tokens for `{weights.name}`: {reason}",
-            "give a smaller `--ctx`, or fewer `--gpu-layers`",
-        )
-    return context
 
 
 def _pass_error(status: int, count: int) -> ModelError | ContextError:

@@ -57,6 +57,10 @@ class Vocab:
         self._check(token)
         return bytes(llama_cpp.llama_vocab_get_text(self._pointer, token) or b"").decode("utf-8", "replace")
 
+    def shown(self, token: int) -> str:
+        """Return the text of a token for people; of a control token, which has none, its name."""
+        return self.piece(token).decode("utf-8", "replace") or self.text(token)
+
     def is_end(self, token: int) -> bool:
         """Return whether the token ends a reply; a vocabulary can have several such tokens."""
         return bool(llama_cpp.llama_vocab_is_eog(self._pointer, token))

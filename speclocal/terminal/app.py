@@ -14,7 +14,8 @@ import typer
 
 import speclocal
 from speclocal.errors import SpeclocalError, UsageError
-from speclocal.terminal.options import Options, with_options
+from speclocal.terminal.declared import with_options
+from speclocal.terminal.options import Options
 from speclocal.terminal.secrets import redacted
 
 PANELS = ANSWER, MACHINE, MODELS = "Answer", "This machine", "Models"

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclocal.jobs.comparison import PLAIN, Comparison, ForkRecord
-from speclocal.jobs.forks import Cause
+from speclocal.jobs.comparison import PLAIN, Comparison
 from speclocal.jobs.measures import Advice, advice, measures, ratio
 from speclocal.jobs.ratios import Ratio, Standing
 from speclocal.terminal import words
+from speclocal.terminal.fork_words import fork_words
 
-_WHY = {
-    Cause.ARITHMETIC.value: "plain passes of the same widths write the same: arithmetic, no fault of the rule",
-    Cause.BUG.value: "plain passes of the same widths write something else: this is a bug, please report it",
-}
 _FEW = {
     1: "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
     2: "every mode ran twice: intervals are wide; more `--repeats` make them narrow",
 }
 """What is said of few repeats."""
 LEGEND = (
-    "95 %: interval of the speedup, by paired runs. request: speedup with the prompt. accepted: kept of those judged, "
-    "at the 1st, 2nd, ... place of a draft under places. used: kept of those drafted. theory: the speedup where a pass "
-    "costs the same at any width, then by the costs of this machine. "
+    "95 %: interval of the speedup, for a second run: by the scatter of paired runs, and the drift that is usual on a "
+    "machine in use. request: speedup with the prompt. accepted: kept of those judged, at the 1st, 2nd, ... place of a "
+    "draft under places. used: kept of those drafted. theory: the speedup where a pass costs the same at any width, then "
+    "by the costs of this machine. "
     "time: \u2591 drafting, \u2588 target passes, \u00b7 the rest."
 )
 
@@ -67,7 +64,10 @@ def texts(comparison: Comparison) -> list[str]:
     if all(each.same_text for each in compared):
         return ["texts: every mode wrote the very tokens of plain decoding"]
     greedy = comparison.conditions.params.temperature == 0
-    return [_forked(fork, greedy=greedy) for fork in comparison.forks]
+    return [
+        f"texts: {fork.task}, `{fork.mode}` {fork_words(fork, fork.plain_text, fork.other_text, greedy=greedy)}"
+        for fork in comparison.forks
+    ]
 
 
 def differences(first: Comparison, second: Comparison) -> list[str]:
@@ -122,21 +122,3 @@ def _speedup(found: Ratio) -> str:
         return f"{found.value:.2f}x"
     low, high = found.interval
     return f"{found.value:.2f}x, {low:.2f} to {high:.2f}"
-
-
-def _forked(fork: ForkRecord, *, greedy: bool) -> str:
-    """Return where a text left plain decoding, and why. greedy: the two largest logits decide between the tokens."""
-    plain, other = _token(fork.plain_token, fork.plain_text), _token(fork.other_token, fork.other_text)
-    told = [f"texts: {fork.task}, `{fork.mode}` has {other} at token {fork.position + 1}, plain decoding {plain}"]
-    if fork.gap is not None and greedy:
-        told.append(f"the two largest logits there are {words.number(fork.gap)} apart")
-    if fork.moved is not None and fork.widths:
-        tokens = "1 token" if fork.widths[-1] == 1 else f"{fork.widths[-1]} tokens"
-        told.append(f"the pass over {tokens} moved logits by up to {words.number(fork.moved)}")
-    return "; ".join([*told, _WHY.get(fork.cause, "not explained")])
-
-
-def _token(token: int | None, text: str) -> str:
-    """Return a token between backticks, on one line; None is the end of a text."""
-    shown = text.replace("\n", "\\n").replace("\t", "\\t")
-    return "its end" if token is None else f"`{shown}`"

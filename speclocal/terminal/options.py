@@ -6,11 +6,8 @@ Knows the command line and what its values mean to the jobs; does nothing with t
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -24,7 +21,8 @@ if TYPE_CHECKING:
     from speclocal.llama.placement import Placement
 
 _LAYERS = "auto|N"
-_PANELS = _MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
+OPTION_PANELS = _MODELS, _DRAFTING, _SAMPLING, _MACHINE, _OUTPUT = "Models", "Drafting", "Sampling", "Machine", "Output"
+"""The panels of options on a command's help page, in order."""
 
 
 @dataclass(frozen=True)
@@ -254,36 +252,6 @@ class CompareOptions(SamplingOptions, MachineOptions):
     ] = TASK_TOKENS
 
 
-def with_options(command: Callable[..., None], kind: type[Options], *, hidden: frozenset[str]) -> Callable[..., None]:
-    """Let a command with a parameter `options` take every field of `kind` on the command line, panel by panel.
-
-    hidden: its parameters that do not come from the command line.
-    """
-    hints = get_type_hints(kind, include_extras=True)
-
-    def panel(field: dataclasses.Field[Any]) -> int:
-        return _PANELS.index(get_args(hints[field.name])[1].rich_help_panel)
-
-    fields = sorted(dataclasses.fields(kind), key=panel)
-
-    @wraps(command)
-    def wrapper(**arguments: Any) -> None:
-        values = {field.name: arguments.pop(field.name) for field in fields}
-        command(**arguments, options=kind(**values))
-
-    own = inspect.signature(command).parameters.values()
-    given = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
-        )
-        for field in fields
-    ]
-    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own if parameter.name not in hidden]
-    wrapper.__signature__ = inspect.Signature([*kept, *given])  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *given)}
-    return wrapper
-
-
 def _layers(option: str, text: str) -> int | None:
     """Return a number of layers, None for `auto`."""
     if text == "auto":
@@ -300,7 +268,3 @@ def _shares(text: str) -> tuple[float, ...]:
         return tuple(float(share) for share in text.split(",")) if text else ()
     except ValueError:
         raise UsageError(f"--tensor-split {text} are not shares", "give one for each device, as in 3,1") from None
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    return [] if field.default is dataclasses.MISSING else field.default

@@ -5,18 +5,16 @@ Knows the parts of a verification and a vocabulary, not how anything was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
 from typing import Any
 
 from speclocal.decoding.costs import DEEP, Calibration
 from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
-from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.verify import FALSE_ALARM
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
+from speclocal.terminal.fork_words import fork_words
 
 _CHECKED = {
     "greedy": "at temperature 0 every mode writes what plain decoding writes",
@@ -25,7 +23,6 @@ _CHECKED = {
     "cache": "what is dropped from the cache leaves no trace",
     "widths": "which passes over several tokens compute the bits of one-token passes",
 }
-_MANY = 10  # runs of equal widths that are listed
 _NO_DRAFTS = "nothing is drafted with this model, since its cache can neither drop tokens nor be copied"
 
 
@@ -55,30 +52,6 @@ def conclusion(parts: list[Part]) -> str:
     return "exact here: all parts hold, and no reply differs from plain decoding"
 
 
-def fork_words(fork: Fork, vocab: Vocab, *, greedy: bool) -> str:
-    """Return where a reply leaves plain decoding, and why. greedy: the two likeliest tokens decide between them."""
-    plain, other = (token_text(token, vocab) for token in (fork.plain_token, fork.other_token))
-    told = [f"forks at token {fork.position + 1}: plain writes {plain}, this mode {other}"]
-    if fork.gap is not None and greedy:
-        told.append(f"the top two logits are {words.number(fork.gap)} apart there")
-    if fork.moved is not None:
-        told.append(f"these passes move logits by up to {words.number(fork.moved)}")
-    runs = [f"{width} x{count}" if count > 1 else str(width) for width, count in _runs(fork.widths)]
-    widths = ["..."] * (len(runs) > _MANY) + runs[-_MANY:]
-    told.append(f"widths {', '.join(widths)}")
-    told.append(
-        "arithmetic, since plain passes of the same widths write the same"
-        if fork.cause is Cause.ARITHMETIC
-        else "A BUG, since plain passes of the same widths write something else"
-    )
-    return "; ".join(told)
-
-
-def token_text(token: int | None, vocab: Vocab) -> str:
-    """Return a token between backticks; None is the end of a reply."""
-    return "nothing more" if token is None else f"`{words.token(token, vocab)}`"
-
-
 def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
     """Return the parts as plain values; forks tell the texts of their tokens too."""
     values = []
@@ -90,14 +63,9 @@ def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
         for fork in (reply["fork"] for reply in value.get("replies", ()) if reply["fork"]):
             for name in ("plain", "other"):
                 token = fork[f"{name}_token"]
-                fork[f"{name}_text"] = None if token is None else vocab.piece(token).decode("utf-8", "replace")
+                fork[f"{name}_text"] = None if token is None else vocab.shown(token)
         values.append(value)
     return values
-
-
-def _runs(widths: Sequence[int]) -> list[tuple[int, int]]:
-    """Return every width with the number of passes in a row that have it."""
-    return [(width, len(list(run))) for width, run in groupby(widths)]
 
 
 def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
@@ -107,8 +75,14 @@ def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
     told = [_of_mode(mode, [reply for reply in part.replies if reply.mode is mode]) for mode in modes]
     for reply in part.replies:
         if reply.fork:
-            told.append(f"{reply.mode}, {reply.request}: {fork_words(reply.fork, vocab, greedy=part.name == 'greedy')}")
+            plain, other = (_text(token, vocab) for token in (reply.fork.plain_token, reply.fork.other_token))
+            forked = fork_words(reply.fork, plain, other, greedy=part.name == "greedy")
+            told.append(f"{reply.mode}, {reply.request}: {forked}")
     return told
+
+
+def _text(token: int | None, vocab: Vocab) -> str:
+    return "" if token is None else vocab.shown(token)
 
 
 def _of_mode(mode: Mode, replies: list[ComparedReply]) -> str:

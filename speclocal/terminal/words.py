@@ -49,9 +49,8 @@ def on_one_line(text: str) -> str:
 
 
 def token(token: int, vocab: Vocab) -> str:
-    """Return the text of a token on one line; a control token as the vocabulary writes it."""
-    piece = vocab.piece(token)
-    return on_one_line(piece.decode("utf-8", "replace") if piece else vocab.text(token))
+    """Return the text of a token on one line; a control token by its name."""
+    return on_one_line(vocab.shown(token))
 
 
 def number(value: float) -> str:

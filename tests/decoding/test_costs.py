@@ -177,6 +177,16 @@ def test_a_growing_context_costs_every_row() -> None:
     assert costs.seconds(8) == pytest.approx(2.0)
 
 
+def test_costs_settle_where_plain_decoding_is() -> None:
+    """One-token passes of 1.5 s for 1.0 s: half a second more for every row. Of 0.5 s: every width takes half."""
+    costs = PassCosts(calibration({1: 1.0, 8: 2.0}, read_seconds=0.4))
+    costs.settle(1.5)
+    assert [costs.seconds(width) for width in (1, 8, 20)] == pytest.approx([1.5, 2.0 + 8 * 0.5, 20 * 0.9])
+    costs = PassCosts(calibration({1: 1.0, 8: 2.0}, read_seconds=0.4))
+    costs.settle(0.5)
+    assert [costs.seconds(width) for width in (1, 8, 20)] == pytest.approx([0.5, 1.0, 20 * 0.2])
+
+
 def test_a_faster_machine_shifts_the_whole_curve() -> None:
     """Passes that take half as long are learned, also for widths that were not run."""
     costs = PassCosts(calibration({1: 1.0, 8: 2.0}))

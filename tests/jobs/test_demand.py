@@ -34,8 +34,8 @@ from speclocal.jobs.demand import (
     weight_bytes,
 )
 from speclocal.llama import backend, log
+from speclocal.llama.context import PASS_ROWS, PASS_TOKENS
 from speclocal.llama.formats import KvType
-from speclocal.llama.model import PASS_ROWS, PASS_TOKENS
 from speclocal.llama.placement import Placement
 from speclocal.models.footprint import Footprint, footprint
 from speclocal.models.header import read_header

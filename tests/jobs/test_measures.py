@@ -9,7 +9,7 @@ from comparisons import comparison
 
 from speclocal.jobs.comparison import Comparison
 from speclocal.jobs.measures import advice, measures, overall, ratio
-from speclocal.jobs.ratios import Standing
+from speclocal.jobs.ratios import Standing, usual_drift
 
 FAST = [0.50, 0.51, 0.49]
 PLAIN = [1.00, 1.02, 0.98]
@@ -30,11 +30,19 @@ def test_speeds_are_medians_and_their_reach() -> None:
 
 
 def test_speedups_are_ratios_of_paired_runs() -> None:
-    """Every pair is 2x though all runs differ: the interval has no width. Unpaired it would."""
+    """Every pair is 2x though all runs differ: no scatter. What is left is the drift of the 4.5 s that all took."""
     lookup = measures(one_task(lookup=FAST))[1]
     assert lookup.speedup is not None
     assert lookup.speedup.value == pytest.approx(2.0)
-    assert lookup.speedup.interval == pytest.approx((2.0, 2.0))
+    assert lookup.speedup.reach == pytest.approx(1.959964 * usual_drift(4.5))
+
+
+def test_a_task_that_took_longer_is_surer_of_what_is_the_same() -> None:
+    """Five minutes of runs see the drift come and go; the runs of other tasks do not help."""
+    short, long = one_task(lookup=FAST), one_task(lookup=[100.0, 102.0, 98.0])
+    both = comparison({"a": {"off": PLAIN, "lookup": FAST}, "b": {"off": PLAIN, "lookup": [200.0] * 3}})
+    reaches = [ratio(each, "lookup", tasks=[each.tasks[0].name]).reach for each in (long, short, both)]  # type: ignore[union-attr]
+    assert reaches[0] < reaches[1] == pytest.approx(reaches[2])  # type: ignore[operator]
 
 
 def test_the_whole_request_gains_less() -> None:
@@ -69,6 +77,24 @@ def test_predictions_are_the_formulas_over_what_was_drafted() -> None:
     assert lookup.predicted.measured == pytest.approx(7.904 / 5.2)
 
 
+def test_predictions_allow_for_the_context_of_the_task() -> None:
+    """Plain passes of 15 ms for the 10 ms of the curve: 5 ms more for each row. Over 4 tokens: 16 + 20 = 36 ms.
+
+    In passes over one token: 2 + 2 * 36 / 15 = 6.8. The textbook's do not change.
+    """
+    base = one_task(lookup=FAST)
+    slower = tuple(
+        replace(run, passes=tuple(replace(p, verify_seconds=0.015 * p.rounds) for p in run.passes))
+        if run.mode == "off"
+        else run
+        for run in base.runs
+    )
+    lookup = measures(replace(base, runs=slower))[1]
+    assert lookup.predicted is not None
+    assert lookup.predicted.textbook == pytest.approx(7.904 / 4)
+    assert lookup.predicted.measured == pytest.approx(7.904 / 6.8)
+
+
 def test_steps_of_a_draft_model_cost_their_share() -> None:
     """The same drafts by a model whose step costs 0.2 of a pass: 6 steps are 1.2 passes more."""
     base = comparison({"chat-bread": {"off": PLAIN, "draft": SLOW}}, draft=True)
@@ -88,7 +114,7 @@ def test_over_all_tasks_the_mean_is_geometric() -> None:
     (lookup,) = overall(both)
     assert lookup.speedup.value == pytest.approx(1.0)
     assert (lookup.lowest, lookup.highest) == pytest.approx((0.5, 2.0))
-    assert lookup.speedup.freedom == 2
+    assert lookup.speedup.num_pairs == 3
 
 
 def test_a_task_that_was_cut_off_does_not_spoil_the_mean() -> None:
@@ -96,7 +122,7 @@ def test_a_task_that_was_cut_off_does_not_spoil_the_mean() -> None:
     cut = comparison({"a": {"off": PLAIN, "lookup": FAST}, "b": {"off": PLAIN[:1], "lookup": SLOW[:1]}})
     (lookup,) = overall(cut)
     assert lookup.speedup.value == pytest.approx(2.0)
-    assert lookup.speedup.freedom == 2
+    assert lookup.speedup.num_pairs == 3
     assert overall(comparison({"a": {"off": PLAIN}, "b": {"off": PLAIN}})) == []
 
 
@@ -105,7 +131,7 @@ def test_pairs_need_both_runs() -> None:
     cut = comparison({"a": {"off": PLAIN[:1], "lookup": FAST}})
     found = ratio(cut, "lookup")
     assert found is not None
-    assert found.freedom == 0
+    assert found.num_pairs == 1
     assert ratio(cut, "auto") is None
 
 

@@ -111,6 +111,7 @@ def test_control_tokens_have_no_piece(kind: str, load: LoadVocab) -> None:
     marked = [t for t, type_ in enumerate(KINDS[kind].types) if type_ is TokenType.CONTROL]
     assert marked
     assert [vocab.piece(token) for token in marked] == [b""] * len(marked)
+    assert [vocab.shown(token) for token in marked] == [vocab.text(token) for token in marked]
 
 
 def test_control_tokens_are_those_of_the_file(load: LoadVocab) -> None:

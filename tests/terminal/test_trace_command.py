@@ -184,11 +184,8 @@ def test_a_file_that_cannot_be_written_is_an_error(trace: Trace, tmp_path: Path)
 class Hostile:
     """A vocabulary whose tokens would clear the screen, begin a line, and control the model."""
 
-    def piece(self, token: int) -> bytes:
-        return (b"\x1b[2J", b"\n\tx", b"", b"\xe2\x82")[token]
-
-    def text(self, token: int) -> str:
-        return "<|im_end|>"
+    def shown(self, token: int) -> str:
+        return ("\x1b[2J", "\n\tx", "<|im_end|>", "\ufffd")[token]
 
 
 def test_token_texts_are_shown_and_never_obeyed() -> None:

@@ -12,7 +12,7 @@ from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, Distribu
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
 from speclocal.jobs.modes import Mode
-from speclocal.terminal.verify_words import conclusion, fork_words, parts_json, sentences
+from speclocal.terminal.verify_words import conclusion, parts_json, sentences
 
 FORK = Fork(16, 0, 1, 0.0312, 0.12, (1, 9, 2), Cause.ARITHMETIC)
 BUG = replace(FORK, cause=Cause.BUG)
@@ -22,8 +22,8 @@ GOOD, BAD = Fit(4000, 12, 0.4, 0.01, 0.01), Fit(4000, 12, 1e-30, 0.1, 0.01)
 class Words:
     """A vocabulary of two tokens, one of which would clear a screen."""
 
-    def piece(self, token: int) -> bytes:
-        return (b" river\n", b"\x1b[2J")[token]
+    def shown(self, token: int) -> str:
+        return (" river\n", "\x1b[2J")[token]
 
 
 VOCAB: Words = Words()
@@ -66,26 +66,6 @@ def test_a_part_holds_or_does_not(part: Part, holds: bool) -> None:
     assert heading.endswith(": holds" if holds else ": DOES NOT HOLD")
     assert told
     assert parts_json([part], VOCAB)[0]["holds"] is holds  # type: ignore[arg-type]
-
-
-def test_a_fork_by_arithmetic_is_explained() -> None:
-    """Position, both tokens, gap, difference, widths and cause; texts of tokens are shown, not obeyed."""
-    assert fork_words(FORK, VOCAB, greedy=True) == (  # type: ignore[arg-type]
-        "forks at token 17: plain writes ` river\u240a`, this mode `\u241b[2J`; "
-        "the top two logits are 0.0312 apart there; "
-        "these passes move logits by up to 0.120; widths 1, 9, 2; "
-        "arithmetic, since plain passes of the same widths write the same"
-    )
-
-
-def test_a_fork_by_a_bug_is_called_one() -> None:
-    """With a seed the gap of the logits does not decide, and is not told; of many runs of widths the last ones are."""
-    fork = replace(BUG, other_token=None, widths=(*range(1, 21), 1, 1, 1), moved=None)
-    assert fork_words(fork, VOCAB, greedy=False) == (  # type: ignore[arg-type]
-        "forks at token 17: plain writes ` river\u240a`, this mode nothing more; "
-        "widths ..., 12, 13, 14, 15, 16, 17, 18, 19, 20, 1 x3; "
-        "A BUG, since plain passes of the same widths write something else"
-    )
 
 
 def test_the_replies_of_a_mode_are_counted() -> None:
