@@ -18,8 +18,7 @@ from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.remote import open_context
 from speclocal.llama.weights import Weights
-from speclocal.models.footprint import Footprint, footprint
-from speclocal.models.header import read_header
+from speclocal.models.footprint import Footprint, footprint_of
 
 _USUAL_CONTEXT = 4096
 """The context for which layers are placed before it is known how long the prompt is."""
@@ -149,6 +148,6 @@ class Places:
 def _footprint(path: Path) -> Footprint | None:
     """Return what a model takes; None where its header cannot be read, which llama.cpp will say better."""
     try:
-        return footprint([read_header(path)])
+        return footprint_of(path)
     except ModelError:
         return None

@@ -15,6 +15,7 @@ import llama_cpp
 from speclocal.errors import ModelError
 from speclocal.llama import backend, interrupts, log
 from speclocal.llama.vocab import Vocab
+from speclocal.llama.weights import UNREADABLE
 
 
 @contextmanager
@@ -32,8 +33,7 @@ def vocabulary_of(path: Path, name: str, chat_template: str = "") -> Iterator[Vo
     if not model:
         raise ModelError(
             f"cannot read the vocabulary of `{name}`: {log.reason() or 'llama.cpp gives no reason'}",
-            "the file may be damaged, or newer than the installed llama-cpp-python; "
-            "fetch it again, or update with `pip install -U llama-cpp-python`",
+            UNREADABLE,
         )
     try:
         yield Vocab(llama_cpp.llama_model_get_vocab(model), chat_template or None)

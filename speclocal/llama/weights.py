@@ -24,6 +24,12 @@ from speclocal.llama.vocab import Vocab
 _Arguments = ParamSpec("_Arguments")
 _Value = TypeVar("_Value")
 
+UNREADABLE = (
+    "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
+    "fetch it again, or update with `pip install -U llama-cpp-python`"
+)
+"""What to do about a file that llama.cpp cannot read."""
+
 _ALL_LAYERS = -1
 _LOAD_MODES = {(False, False): 0, (True, False): -1, (False, True): 2, (True, True): 3}
 """enum llama_load_mode, by whether weights are mapped and whether they are locked; mapped is left to the devices."""
@@ -184,11 +190,7 @@ class Weights:
                 f"`{self.name}` does not fit in memory: {reason}",
                 "give fewer `--gpu-layers`, or choose a smaller model",
             )
-        raise ModelError(
-            f"cannot load `{self.name}`: {reason}",
-            "the file may be damaged, cut off, or newer than the installed llama-cpp-python; "
-            "fetch it again, or update with `pip install -U llama-cpp-python`",
-        )
+        raise ModelError(f"cannot load `{self.name}`: {reason}", UNREADABLE)
 
     def _refuse_unless_generative(self) -> None:
         arch = self.metadata("general.architecture")

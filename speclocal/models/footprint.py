@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from speclocal.models.header import Header
+from speclocal.models import splits
+from speclocal.models.header import Header, read_header
 
 STATE_NUMBER_BYTES = 4
 _INPUT = ("token_embd", "per_layer", "position_embd", "token_types")
@@ -37,6 +39,14 @@ class Footprint:
     def num_layers(self) -> int:
         """The layers that can be placed; the output counts as the last."""
         return len(self.layer_bytes) + 1
+
+
+def footprint_of(path: Path) -> Footprint:
+    """Return the footprint of the model in a file, with the parts that belong to it if it is split.
+
+    Raises ModelError where a header cannot be read.
+    """
+    return footprint([read_header(part) for part in splits.parts(path)])
 
 
 def footprint(parts: Sequence[Header]) -> Footprint:

@@ -193,6 +193,11 @@ class View:
         """How wide a table can be."""
         return self._paper.width
 
+    @property
+    def rows(self) -> int:
+        """How many lines are seen at once."""
+        return self._paper.height
+
     def tables(self, *tables: Table) -> None:
         """Print tables, parted by empty lines; outside a terminal wide enough for their text, and not padded."""
         self._clear()

@@ -18,6 +18,7 @@ from speclocal.terminal.render import View
 
 _BAR = 24  # columns of the longest bar
 _WIDTH = 80  # columns of a paragraph at most
+_TITLE = 2  # lines
 _STYLES = {"accepted": "green", "rejected": "red", "target": "cyan", "dim": "dim"}
 
 
@@ -69,6 +70,19 @@ def show_sheet(sheet: Sheet, view: View) -> None:
             view.tables(_facts(part) if isinstance(part, Facts) else _grid(part, width))
 
 
+def divided(sheet: Sheet, columns: int, rows: int) -> list[Sheet]:
+    """Return a page as pages of at most so many lines, without parting a paragraph or a table, which may be longer."""
+    width, used, screens = min(_WIDTH, columns), 0, [Sheet(sheet.title, ())]
+    for part in sheet.parts:
+        height = 1 + _height(part, width)
+        if screens[-1].parts and used + height > rows - _TITLE:
+            screens.append(Sheet(f"{sheet.title} (goes on)", ()))
+            used = 0
+        screens[-1] = Sheet(screens[-1].title, (*screens[-1].parts, part))
+        used += height
+    return screens
+
+
 def grid(*columns: str, rows: Sequence[Sequence[Cell | str]]) -> Grid:
     """Return a table of cells and texts."""
     return Grid(columns, tuple(tuple(Cell(each) if isinstance(each, str) else each for each in row) for row in rows))
@@ -77,6 +91,13 @@ def grid(*columns: str, rows: Sequence[Sequence[Cell | str]]) -> Grid:
 def bar(text: str, value: float, largest: float, tone: str = "") -> Cell:
     """Return a cell with a bar of `value` where the longest means `largest`."""
     return Cell(text, tone, min(1.0, float(value) / float(largest)) if largest > 0 else 0.0)
+
+
+def _height(part: Part, width: int) -> int:
+    """Return how many lines a part takes, where the cells of tables have room."""
+    if isinstance(part, str):
+        return len(textwrap.wrap(words.visible(part), width))
+    return len(part.rows) + isinstance(part, Grid)  # with the headings
 
 
 def _facts(facts: Facts) -> Table:

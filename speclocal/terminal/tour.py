@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from speclocal.jobs.explanation import Explanation
 from speclocal.terminal.keys import read_key
 from speclocal.terminal.render import View
-from speclocal.terminal.sheets import Sheet, show_sheet
+from speclocal.terminal.sheets import Sheet, divided, show_sheet
 from speclocal.terminal.tour_costs import choosing, drafting, in_practice, waiting
 from speclocal.terminal.tour_judging import staying_exact, verifying
 
 _ON = (" ", "\r", "\n", "n", "j", "\x1b[C", "\x1b[B", "\x1b[6~")  # with the arrows, and Page Down
 _BACK = ("b", "p", "k", "\x7f", "\x08", "\x1b[D", "\x1b[A", "\x1b[5~")
+_PROMPT = 3  # lines below a page: an empty one, and the question which way to go with one above it
 _QUIT = ("q", "\x1b", "\x04", "")  # the last: the terminal is gone
 
 
@@ -26,12 +27,13 @@ def tour(found: Explanation) -> tuple[Sheet, ...]:
 
 
 def walk(sheets: Sequence[Sheet], view: View) -> None:
-    """Show page after page, on and back as somebody presses keys."""
+    """Show page after page, on and back as somebody presses keys; a page that the terminal cannot hold in parts."""
+    screens = [screen for sheet in sheets for screen in divided(sheet, view.columns, view.rows - _PROMPT)]
     place = 0
-    while place < len(sheets):
-        show_sheet(sheets[place], view)
+    while place < len(screens):
+        show_sheet(screens[place], view)
         view.text("\n")
-        view.doing(f"space: {'end' if place == len(sheets) - 1 else 'next page'}, b: back, q: quit")
+        view.doing(f"space: {'end' if place == len(screens) - 1 else 'next page'}, b: back, q: quit")
         while (key := read_key()) not in (*_ON, *_BACK, *_QUIT):
             pass
         if key in _QUIT:

@@ -99,6 +99,23 @@ def test_the_tour_ends_behind_its_last_page(environment: dict[str, str], models:
     assert titles(terminal.text) == TITLES
 
 
+def test_a_page_that_is_too_long_for_the_terminal_is_parted(environment: dict[str, str], models: Models) -> None:
+    """On 24 lines the title of what is shown is always to be seen; a page goes on under its title."""
+    command = [*COMMAND, "explain", PROMPT, "-m", models.target, "--threads", "1"]
+    with Terminal(command, env=environment, cwd=str(models.folder), rows=24) as terminal:
+        seen: list[str] = []
+        while not seen or seen[-1].removesuffix(" (goes on)") != TITLES[-1]:
+            number = len(seen)
+            terminal.wait_for(lambda n=number: len(titles(terminal.text)) > n and "q: quit" in terminal.rows[-1])
+            seen.append(titles(terminal.text)[number].rstrip())
+            assert seen[-1] in [row.rstrip() for row in terminal.rows]
+            terminal.type(" ")
+        terminal.type("q")
+        assert terminal.end() == 0
+    assert list(dict.fromkeys(title.removesuffix(" (goes on)") for title in seen)) == TITLES
+    assert len(seen) > len(TITLES)
+
+
 def test_all_pages_at_once_need_no_key(environment: dict[str, str], models: Models) -> None:
     """`--all` asks for nothing, on a terminal too."""
     command = [*COMMAND, "explain", PROMPT, "-m", models.target, "--threads", "1", "--all"]
