@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -67,14 +68,14 @@ def show_sheet(sheet: Sheet, view: View) -> None:
         if isinstance(part, str):
             view.text(textwrap.fill(words.visible(part), width) + "\n")
         else:
-            view.tables(_facts(part) if isinstance(part, Facts) else _grid(part, width))
+            view.tables(_table(part, width))
 
 
 def divided(sheet: Sheet, columns: int, rows: int) -> list[Sheet]:
     """Return a page as pages of at most so many lines, without parting a paragraph or a table, which may be longer."""
-    width, used, screens = min(_WIDTH, columns), 0, [Sheet(sheet.title, ())]
+    used, screens = 0, [Sheet(sheet.title, ())]
     for part in sheet.parts:
-        height = 1 + _height(part, width)
+        height = 1 + _height(part, columns)
         if screens[-1].parts and used + height > rows - _TITLE:
             screens.append(Sheet(f"{sheet.title} (goes on)", ()))
             used = 0
@@ -93,11 +94,16 @@ def bar(text: str, value: float, largest: float, tone: str = "") -> Cell:
     return Cell(text, tone, min(1.0, float(value) / float(largest)) if largest > 0 else 0.0)
 
 
-def _height(part: Part, width: int) -> int:
-    """Return how many lines a part takes, where the cells of tables have room."""
+def _height(part: Part, columns: int) -> int:
+    """Return how many lines a part takes, with those of cells that are folded."""
+    width = min(_WIDTH, columns)
     if isinstance(part, str):
         return len(textwrap.wrap(words.visible(part), width))
-    return len(part.rows) + isinstance(part, Grid)  # with the headings
+    return len(Console(width=columns).render_lines(_table(part, width)))
+
+
+def _table(part: Grid | Facts, width: int) -> Table:
+    return _facts(part) if isinstance(part, Facts) else _grid(part, width)
 
 
 def _facts(facts: Facts) -> Table:
