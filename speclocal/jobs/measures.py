@@ -88,11 +88,13 @@ class Overall:
 class Advice:
     """What to use for a task, or over all: the fastest mode, those that cannot be told from it, and what slows down.
 
-    best is plain decoding where nothing is surely faster. hopes, doubts: what was faster or slower, measured once.
+    best is plain decoding where nothing is surely faster. gains: the tasks for which best is used, where it is not
+    surely faster over all of them. hopes, doubts: what was faster or slower, measured once.
     """
 
     best: str
     speedup: Ratio | None
+    gains: tuple[str, ...]
     equals: tuple[str, ...]
     hopes: tuple[str, ...]
     doubts: tuple[str, ...]
@@ -122,12 +124,18 @@ def overall(comparison: Comparison) -> list[Overall]:
 
 
 def advice(comparison: Comparison, tasks: Sequence[str] | None = None) -> Advice:
-    """Return what to use for some tasks, None for all: the fastest mode that is surely faster than plain decoding."""
+    """Return what to use for some tasks, None for all: the fastest mode that is surely faster than plain decoding.
+
+    Where none is over several tasks, it is the fastest that gains: surely faster on some task, on none surely slower,
+    and not slower over all.
+    """
     speedups = {
         mode: found for mode in comparison.modes if mode != PLAIN and (found := ratio(comparison, mode, tasks=tasks))
     }
     faster = [mode for mode, speedup in speedups.items() if speedup.standing is Standing.ABOVE]
-    best = max(faster, key=lambda mode: speedups[mode].value, default=PLAIN)
+    gains = {} if faster else {mode: _gains(comparison, mode, tasks) for mode in speedups if speedups[mode].value >= 1}
+    useful = faster or [mode for mode, where in gains.items() if where]
+    best = max(useful, key=lambda mode: speedups[mode].value, default=PLAIN)
 
     def as_fast(mode: str) -> bool:
         found = ratio(comparison, mode, best, tasks)
@@ -137,11 +145,21 @@ def advice(comparison: Comparison, tasks: Sequence[str] | None = None) -> Advice
     return Advice(
         best,
         speedups.get(best),
-        equals=tuple(mode for mode in faster if mode != best and as_fast(mode)),
+        gains=gains.get(best, ()),
+        equals=tuple(mode for mode in useful if mode != best and as_fast(mode)),
         hopes=tuple(mode for mode in once if speedups[mode].value > 1),
         doubts=tuple(mode for mode in once if speedups[mode].value <= 1),
         avoid=tuple(mode for mode, found in speedups.items() if found.standing is Standing.BELOW),
     )
+
+
+def _gains(comparison: Comparison, mode: str, tasks: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the tasks on which a mode is surely faster than plain decoding; none if it is surely slower on another."""
+    names = [task.name for task in comparison.tasks if tasks is None or task.name in tasks]
+    found = {name: speedup.standing for name in names if (speedup := ratio(comparison, mode, tasks=[name]))}
+    if Standing.BELOW in found.values():
+        return ()
+    return tuple(name for name, standing in found.items() if standing is Standing.ABOVE)
 
 
 def decode_speed(run: Run) -> float:

@@ -26,6 +26,7 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             for each in overall(comparison)
         ]
         entry["use"] = {task.name: advice(comparison, [task.name]).best for task in comparison.tasks}
+        entry["use_overall"] = advice(comparison).best
     return told
 
 

@@ -98,7 +98,8 @@ def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> s
         return ", ".join(f"`{mode}` ({_speedup(ratios[mode])})" for mode in modes)
 
     if advised.best != PLAIN:
-        parts = [f"use {named([advised.best])}"]
+        where = f": surely faster on {', '.join(advised.gains)}, nowhere surely slower" if advised.gains else ""
+        parts = [f"use {named([advised.best])}{where}"]
         if advised.equals:
             parts.append(f"as good, within noise: {named(advised.equals)}")
     elif advised.hopes or advised.doubts:

@@ -153,6 +153,30 @@ def test_within_noise_is_no_reason_to_leave_plain_decoding() -> None:
     assert (told.best, told.speedup, told.avoid) == ("off", None, ())
 
 
+def several(**second: list[float]) -> Comparison:
+    """One task on which a mode is 2x, and two on which nothing is certain, but for what is given."""
+    return comparison(
+        {
+            "edit": {"off": PLAIN, "auto": FAST},
+            "chat": {"off": PLAIN, "auto": NOISY, **second},
+            "prose": {"off": PLAIN, "auto": [1.9, 0.6, 0.7]},
+        }
+    )
+
+
+def test_over_all_tasks_a_mode_that_gains_and_loses_nothing_is_advised() -> None:
+    told = advice(several())
+    assert (told.best, told.gains, told.avoid) == ("auto", ("edit",), ())
+    assert told.speedup is not None
+    assert told.speedup.standing is Standing.WITHIN_NOISE
+    assert advice(several(), ["chat", "prose"]).best == "off"
+
+
+def test_a_gain_on_one_task_does_not_excuse_a_loss_on_another() -> None:
+    told = advice(several(auto=[1.3, 1.326, 1.274]))
+    assert (told.best, told.gains) == ("off", ())
+
+
 def test_one_run_each_gives_hope_and_no_advice() -> None:
     told = advice(comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}}))
     assert (told.best, told.hopes, told.doubts, told.avoid) == ("off", ("lookup",), ("draft",), ())

@@ -80,6 +80,7 @@ def test_json_is_the_records_and_what_follows_from_them(report: Path) -> None:
     assert entry["measures"][1]["speedup"]["pairs"] == 3
     assert [each["mode"] for each in entry["overall"]] == ["lookup", "draft", "auto"]
     assert set(entry["use"]) == {"prompt"}
+    assert entry["use_overall"] == entry["use"]["prompt"]
 
 
 def test_csv_has_a_row_for_every_task_and_mode(compare: Run, tmp_path: Path) -> None:

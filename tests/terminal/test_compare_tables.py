@@ -122,6 +122,18 @@ def test_the_verdict_names_what_to_use_and_what_not() -> None:
     ]
 
 
+def test_the_verdict_over_all_says_where_a_mode_gains() -> None:
+    mixed = comparison(
+        {
+            "edit": {"off": [1.0, 1.02, 0.98], "auto": [0.5, 0.51, 0.49]},
+            "chat": {"off": [1.0, 1.02, 0.98], "auto": [1.9, 0.6, 0.7]},
+        }
+    )
+    assert say.verdict(mixed)[-1] == (
+        "over all 2 tasks: use `auto` (1.47x, 0.67 to 3.22): surely faster on edit, nowhere surely slower"
+    )
+
+
 def test_two_runs_each_are_said_to_be_few() -> None:
     twice = comparison({"a": {"off": [1.0, 1.0], "lookup": [0.5, 0.5]}})
     assert say.verdict(twice)[-1] == "every mode ran twice: intervals are wide; more `--repeats` make them narrow"
