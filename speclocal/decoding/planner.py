@@ -269,6 +269,8 @@ class AutoPlanner:
         if self.rejection_seconds(1, 0) > stake:
             return None
         backlog = self.draft.backlog(tokens)
+        if backlog is None:
+            return None
         catch_up_seconds = self.draft_costs.seconds(backlog)
         stops_early = self.exact_widths is None  # else a draft cut short could have a width that is not exact
         option = self.draft_on(1.0, 0, sizes)

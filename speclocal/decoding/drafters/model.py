@@ -36,14 +36,15 @@ class ModelDrafter:
         if self._agree(tokens) == 0:
             self._start = 0
 
-    def backlog(self, tokens: Sequence[int]) -> int:
-        """Return how many tokens will be read before the first guess."""
-        return len(tokens) - sum(self._reading(tokens))
+    def backlog(self, tokens: Sequence[int]) -> int | None:
+        """Return how many tokens will be read before the first guess; None where one of them has an id it lacks."""
+        unread = tokens[sum(self._reading(tokens)) :]
+        return len(unread) if max(unread) < self.num_shared else None
 
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
-        start, agreed = self._reading(tokens)
-        if size <= 0 or max(tokens[start + agreed :]) >= self.num_shared or not worth.drafting(()):
+        if size <= 0 or self.backlog(tokens) is None or not worth.drafting(()):
             return Proposal()
+        start, agreed = self._reading(tokens)
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
         distributions: list[Distribution] = []
