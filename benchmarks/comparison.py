@@ -6,10 +6,10 @@ both sides ran minutes apart at most, and the median over the repeats is reporte
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
+from statistics import geometric_mean as mean
 from typing import Any
 
 SPECLOCAL, LLAMA = "speclocal", "llama.cpp"
@@ -126,11 +126,6 @@ class Comparison:
             shared = min(len(ours), len(reference))
             return shared, abs(len(ours) - len(reference)) <= 1
         return shared, False
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from speclocal.llama.placement import Placement
 
 def guesses(model: LlamaModel, prompt: list[int], emitted: list[int]) -> tuple[list[int], list[float]]:
     """Return the draft model's guess for every emitted token, given all tokens before it, and its confidence."""
-    for _ in read(model, prompt[:-1]):
-        pass
+    read(model, prompt[:-1])
     tokens, confidences = guesses_along(model, [prompt[-1], *emitted[:-1]], model.vocab_size)
     return tokens, [round(sure, 4) for sure in confidences]
 

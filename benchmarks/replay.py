@@ -14,6 +14,7 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from speclocal.decoding.costs import Calibration, Exactness, PassCosts
@@ -21,12 +22,10 @@ from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.replay import Machine, MakePlanner, Trace, replay
-from speclocal.decoding.theory import geometric_mean as mean
+from speclocal.jobs.drafting import AUTO_TAIL
+from speclocal.jobs.forecast import DRAFT_LENGTHS, LOOKUP_LENGTHS
 
 HERE = Path(__file__).parent
-LOOKUP_LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32)
-DRAFT_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12)
-TAIL = 256
 
 
 def seconds_of(trace: Trace, machine: Machine, make: MakePlanner) -> float:
@@ -56,7 +55,7 @@ def clairvoyant_seconds(trace: Trace, machine: Machine) -> float:
                 price = 0.0 if size <= copies[i] else size * step
                 options.append(price + target.seconds(size + 1) + best[i + size + 1])
             best[i] = min(options)
-        return best[0] + (draft.seconds(min(TAIL, len(trace.prompt))) if with_draft else 0.0)
+        return best[0] + (draft.seconds(min(AUTO_TAIL, len(trace.prompt))) if with_draft else 0.0)
 
     return min(least(False), least(True))
 
@@ -70,14 +69,14 @@ def policies() -> dict[str, MakePlanner]:
     return (
         {"off": lambda played: FixedPlanner(NoDrafter(), 0)}
         | {f"lookup:{g}": lambda played, g=g: FixedPlanner(LookupDrafter(), g) for g in LOOKUP_LENGTHS}
-        | {f"draft:{g}": lambda played, g=g: FixedPlanner(played(TAIL), g) for g in DRAFT_LENGTHS}
+        | {f"draft:{g}": lambda played, g=g: FixedPlanner(played(AUTO_TAIL), g) for g in DRAFT_LENGTHS}
     )
 
 
 def auto(machine: Machine) -> MakePlanner:
     """Return a maker of the auto planner that knows the machine's curves as it would after a calibration."""
     return lambda played: AutoPlanner(
-        PassCosts(machine.target), LookupDrafter(min_match=1), played(TAIL), PassCosts(machine.draft)
+        PassCosts(machine.target), LookupDrafter(min_match=1), played(AUTO_TAIL), PassCosts(machine.draft)
     )
 
 
@@ -113,7 +112,7 @@ def report(traces: Sequence[Trace], machine: Machine) -> dict[str, Any]:
             speeds[name].append(plain / seconds_of(trace, machine, make))
         speeds["auto"].append(plain / seconds_of(trace, machine, auto(machine)))
         speeds["clairvoyant"].append(plain / clairvoyant_seconds(trace, machine))
-    best_single = max(makers, key=lambda name: mean(speeds[name]))
+    best_single = max(makers, key=lambda name: geometric_mean(speeds[name]))
     print(f"\n{machine.name}: speed relative to plain decoding")
     print(f"{'prompt':<22}{'auto':>7}{'best fixed':>22}{best_single:>12}{'clairvoyant':>13}")
     for i, trace in enumerate(traces):
@@ -125,12 +124,12 @@ def report(traces: Sequence[Trace], machine: Machine) -> dict[str, Any]:
     best_each = [max(speeds[name][i] for name in makers) for i in range(len(traces))]
     summary = {
         "best_single": best_single,
-        "auto": mean(speeds["auto"]),
-        "auto_over_best_single": mean(speeds["auto"]) / mean(speeds[best_single]),
-        "auto_over_best_each": mean(speeds["auto"]) / mean(best_each),
+        "auto": geometric_mean(speeds["auto"]),
+        "auto_over_best_single": geometric_mean(speeds["auto"]) / geometric_mean(speeds[best_single]),
+        "auto_over_best_each": geometric_mean(speeds["auto"]) / geometric_mean(best_each),
         "worst_over_best_each": min(a / b for a, b in zip(speeds["auto"], best_each, strict=True)),
         "worst_over_off": min(speeds["auto"]),
-        "auto_over_clairvoyant": mean(speeds["auto"]) / mean(speeds["clairvoyant"]),
+        "auto_over_clairvoyant": geometric_mean(speeds["auto"]) / geometric_mean(speeds["clairvoyant"]),
     }
     print(
         "  ".join(
@@ -149,7 +148,7 @@ def main() -> None:
     traces = [Trace.compact(raw) for raw in json.loads(args.traces.read_text())["traces"]]
     results = [report(traces, machine) for machine in load_machines(HERE / "curves.toml", args.curve)]
     for key in ("auto_over_best_single", "auto_over_best_each", "auto_over_clairvoyant"):
-        print(f"geometric mean over all curves: {key} {mean([result[key] for result in results]):.3f}")
+        print(f"geometric mean over all curves: {key} {geometric_mean([result[key] for result in results]):.3f}")
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))
 

@@ -18,6 +18,7 @@ from speclocal.decoding.sampling import distribution
 from speclocal.decoding.types import (
     Distribution,
     Drafter,
+    Finish,
     Logits,
     Plan,
     Planner,
@@ -215,11 +216,10 @@ def run(
     rule: Rule,
     params: SamplingParams = GREEDY,
     budget: int = 12,
-    ends: Callable[[int], str] = lambda token: "",
+    ends: Callable[[int], Finish | None] = lambda token: None,
 ) -> Iterator[Round]:
     """Read all of `tokens` but the last, then continue them a round at a time."""
-    for _ in read(target, tokens[:-1]):
-        pass
+    read(target, tokens[:-1])
     return decode(target, tokens, planner, rule, params, budget=budget, ends=ends)
 
 

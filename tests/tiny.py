@@ -78,7 +78,7 @@ class Vocabulary:
         return dataclasses.replace(self, tokens=(*self.tokens[:token], text, *self.tokens[token + 1 :]))
 
     def padded(self, size: int) -> Vocabulary:
-        """Return the vocabulary with unused ids behind it, as converters pad to a multiple of 64 or 128."""
+        """Return the vocabulary with unused ids after it, as converters pad to a multiple of 64 or 128."""
         extra = range(len(self), size)
         return dataclasses.replace(
             self,

@@ -27,15 +27,11 @@ def residual(p: Distribution, q: Distribution) -> Distribution:
 
     Returns p when rounding leaves nothing of the difference. (Leviathan et al. 2023, arXiv:2211.17192)
     """
-    complete = p.ids[-1] == p.ids.size - 1  # then every id stands at its own place
-    index = q.ids if complete else p.ids.searchsorted(q.ids)
-    shared = p.ids[np.minimum(index, p.ids.size - 1)] == q.ids
-    left = p.probs.copy()
-    left[index[shared]] -= q.probs[shared]
-    kept = left > 0
-    mass = left[kept].sum()
+    left = np.maximum(0, p.probs - q.probs_of(p.ids))
+    mass = left.sum()
     if mass <= left.size * np.finfo(np.float64).eps:
         return p
+    kept = left > 0
     return Distribution(p.ids[kept], left[kept] / mass)
 
 

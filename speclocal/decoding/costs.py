@@ -192,7 +192,7 @@ def measure_speeds(model: Model, text: Sequence[int], clock: Callable[[], float]
 
 
 def curve_here(model: Model, text: Sequence[int], clock: Callable[[], float]) -> dict[int, float]:
-    """Measure passes at the context they are wanted for: the seconds by width behind what the cache holds.
+    """Measure passes at the context they are wanted for: the seconds by width, after what the cache holds.
 
     text: what the cache holds and what follows it, by which passes are wide enough. Leaves the cache as it was.
     """

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from speclocal.decoding.sampling import PENALTY_WINDOW, distribution
 from speclocal.decoding.types import (
     Fate,
+    Finish,
     Logits,
     Model,
     Planner,
@@ -22,7 +23,13 @@ from speclocal.decoding.types import (
 )
 
 
-def read(model: Model, tokens: Sequence[int], agreed: int = 0) -> Iterator[int]:
+def read(model: Model, tokens: Sequence[int], agreed: int = 0) -> None:
+    """Bring the model's cache to hold exactly `tokens`; see `reading`."""
+    for _ in reading(model, tokens, agreed):
+        pass
+
+
+def reading(model: Model, tokens: Sequence[int], agreed: int = 0) -> Iterator[int]:
     """Bring the model's cache to hold exactly `tokens`, and yield how many it holds after every pass.
 
     What the cache shares with `tokens` is kept, as far as it can go back there; the first number yielded is how much
@@ -45,7 +52,7 @@ def decode(
     params: SamplingParams,
     *,
     budget: int,
-    ends: Callable[[int], str] = lambda token: "",
+    ends: Callable[[int], Finish | None] = lambda token: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Round]:
     """Continue `tokens` by up to `budget` tokens, a round at a time.
@@ -53,7 +60,7 @@ def decode(
     Before the first and after every round the target's cache holds every token but the last; `read` sees to the first.
     `tokens` grows in place. A consumer may stop after any round. The text may grow to `target.context_size + 1`
     tokens: the last one needs no place in the cache.
-    ends: asked once for every emitted token, in order; a non-empty answer ("eos", "stop") makes it the last.
+    ends: asked once for every emitted token, in order; a reason to end makes it the last.
     """
     planner.begin(tokens)
     while budget > 0 and len(tokens) <= target.context_size:
@@ -67,7 +74,7 @@ def decode(
         try:
             logits = target.forward([tokens[-1], *proposal.tokens], len(proposal.tokens) + 1)
             verified = clock()
-            verdicts, finish = [], ""
+            verdicts, finish = [], None
             for verdict in _judge(logits, proposal, tokens, rule, params):
                 verdicts.append(verdict)
                 if finish := ends(verdict.token):
@@ -81,9 +88,9 @@ def decode(
 
         budget -= len(verdicts)
         if not finish and budget == 0:
-            finish = "length"
+            finish = Finish.LENGTH
         if not finish and len(tokens) > target.context_size:
-            finish = "context"
+            finish = Finish.CONTEXT
         round_ = Round(
             position=start,
             drafter=plan.drafter.name,
@@ -106,7 +113,7 @@ def _judge(
     """Judge the draft from left to right up to the first rejection; a draft kept whole earns one token more.
 
     logits: [g + 1, V], the target's after `tokens` and after every token of the draft. Rows are looked at one by one,
-    so none behind the last verdict is ever turned into a distribution.
+    so none after the last verdict is ever turned into a distribution.
     """
     context = [*tokens[-PENALTY_WINDOW:], *proposal.tokens]
     num_before = len(context) - len(proposal.tokens)

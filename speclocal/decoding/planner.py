@@ -36,13 +36,13 @@ class FixedPlanner:
 
     def __init__(self, drafter: Drafter, size: int) -> None:
         self.drafter = drafter
-        self._plan = Plan(drafter, size)
+        self.size = size
 
     def begin(self, tokens: Sequence[int]) -> None:
         self.drafter.begin(tokens)
 
     def plan(self, tokens: Sequence[int], limit: int) -> Plan:
-        return self._plan
+        return Plan(self.drafter, self.size)
 
     def observe(self, round_: Round) -> None:
         pass
@@ -69,7 +69,7 @@ def best_option(
 
     rates: the odds of the first, second, ... token, given that those before it are accepted. seconds(size): what a
     draft of that size adds to the round. price: tokens a second is worth. reached: the chance that the first token
-    matters at all. replay(n): what it costs that the token behind n accepted ones is rejected, unless it is one of the
+    matters at all. replay(n): what it costs that the token after `n` accepted ones is rejected, unless it is one of the
     last `num_droppable`.
     """
     best, accepted = Option(), 0.0
@@ -188,7 +188,7 @@ class AutoPlanner:
         return self.costs.seconds(already + size + 1) - self.costs.seconds(already + 1)
 
     def rejection_seconds(self, size: int, num_accepted: int) -> float:
-        """Return what it costs that a draft of `size` tokens is rejected behind its first `num_accepted`."""
+        """Return what it costs that a draft of `size` tokens is rejected after its first `num_accepted`."""
         return self._replay_seconds(num_accepted) if size - num_accepted > self.num_droppable else 0.0
 
     def draft_on(self, reached: float, already: int, sizes: Sequence[int]) -> Option:
@@ -222,7 +222,7 @@ class AutoPlanner:
         reached: float = 1.0,
         already: int = 0,
     ) -> Option:
-        """Return the best option behind `already` drafted tokens, what rejections would cost included."""
+        """Return the best option after `already` drafted tokens, what rejections would cost included."""
         return best_option(
             rates,
             seconds,

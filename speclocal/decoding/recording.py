@@ -14,7 +14,7 @@ from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.loop import decode, read
 from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.sampling import confidence
-from speclocal.decoding.types import Model, SamplingParams
+from speclocal.decoding.types import Finish, Model, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def record_reply(
     target: Model,
     prompt: Sequence[int],
     budget: int,
-    ends: Callable[[int], str],
+    ends: Callable[[int], Finish | None],
     known: Calibration,
     clock: Callable[[], float],
 ) -> Recording:
@@ -49,8 +49,7 @@ def record_reply(
     """
     tokens = list(prompt)
     target.rollback(0)  # passes of other widths could give other bits: read as a first prompt is read
-    for _ in read(target, tokens[:-1]):
-        pass
+    read(target, tokens[:-1])
     planner = FixedPlanner(NoDrafter(), 0)
     for _ in decode(target, tokens, planner, RatioRule(0), SamplingParams(), budget=budget, ends=ends, clock=clock):
         pass
@@ -73,8 +72,7 @@ def record_guesses(
         return Guesses([], [], known)
     began = clock()
     draft.rollback(0)
-    for _ in read(draft, prompt[:-1]):
-        pass
+    read(draft, prompt[:-1])
     read_seconds = (clock() - began) / len(prompt) if len(prompt) > READ else known.read_seconds
     tokens, confidences = guesses_along(draft, fed, num_shared)
     costs = _costs_along(draft, prompt, [*prompt[:-1], *fed], known, clock)
@@ -96,7 +94,7 @@ def guesses_along(draft: Model, fed: Sequence[int], num_shared: int) -> tuple[li
 def _costs_along(
     model: Model, prompt: Sequence[int], text: Sequence[int], known: Calibration, clock: Callable[[], float]
 ) -> Calibration:
-    """Measure passes behind the prompt, over what followed it; widths that do not fit cost what is known, in scale."""
+    """Measure passes after the prompt, over what followed it; widths that do not fit cost what is known, in scale."""
     model.rollback(len(prompt) - 1)
     here = curve_here(model, text, clock)
     scale = here[1] / known.seconds[1]

@@ -7,8 +7,7 @@ over n tokens relative to one; the textbook takes it to be 1. (Leviathan et al. 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,13 +23,13 @@ def flat(_num_tokens: int) -> float:
 
 def acceptance_rate(p: Distribution, q: Distribution) -> float:
     """Return sum(min(p, q)), the chance that the ratio rule keeps a token drawn from q."""
-    return float(sum(min(p.prob(token), prob) for token, prob in zip(q.ids.tolist(), q.probs.tolist(), strict=True)))
+    return float(np.minimum(p.probs_of(q.ids), q.probs).sum())
 
 
 def total_variation(p: Distribution, q: Distribution) -> float:
     """Return half the summed difference of two distributions; 1 - it is the acceptance rate."""
-    ids = np.union1d(p.ids, q.ids).tolist()
-    return 0.5 * sum(abs(p.prob(token) - q.prob(token)) for token in ids)
+    ids = np.union1d(p.ids, q.ids)
+    return float(0.5 * np.abs(p.probs_of(ids) - q.probs_of(ids)).sum())
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -65,8 +64,3 @@ def break_even(gamma: int, c: float, verify_ratio: VerifyRatio = flat) -> float 
         middle = (low + high) / 2
         low, high = (low, middle) if speedup(middle, gamma, c, verify_ratio) >= 1 else (middle, high)
     return high
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the mean of ratios: of 2 and 0.5 it is 1."""
-    return math.exp(sum(map(math.log, values)) / len(values))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -67,6 +67,11 @@ class Distribution:
         index = int(self.ids.searchsorted(token))
         return float(self.probs[index]) if index < self.ids.size and self.ids[index] == token else 0.0
 
+    def probs_of(self, ids: Ids) -> Floats:
+        """Return the probability of every id: [N] to [N]."""
+        places = np.minimum(self.ids.searchsorted(ids), self.ids.size - 1)
+        return np.where(self.ids[places] == ids, self.probs[places], 0.0)
+
     def draw(self, u: float) -> int:
         """Return the token whose slice of [0, 1) holds `u`."""
         if self.ids.size == 1:
@@ -97,9 +102,18 @@ class Fate(Enum):
     OWN = "own"  # the target's next token where nothing was drafted: plain decoding, or the bonus after a draft
 
 
+class Finish(StrEnum):
+    """Why a reply ends."""
+
+    EOS = "eos"  # the model ended it
+    STOP = "stop"  # a stop string came up
+    LENGTH = "length"  # it has as many tokens as were asked for
+    CONTEXT = "context"  # the target's cache is full
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """One emitted token, and why. p, q and threshold speak of the drafted token; None where nothing was drafted."""
+    """One emitted token, and why. p and q are what the drafted token had; None where nothing was drafted."""
 
     token: int
     fate: Fate
@@ -120,7 +134,7 @@ class Round:
     draft_seconds: float
     verify_seconds: float
     seconds: float  # all of it
-    finish: str = ""  # "eos", "stop", "length" or "context" when this round ended the reply
+    finish: Finish | None = None  # where this round ended the reply
 
     @property
     def tokens(self) -> list[int]:
@@ -158,7 +172,7 @@ class Model(Protocol):
         """
 
     def rollback(self, length: int) -> None:
-        """Go back to the first `length` tokens of the cache; what is behind `nearest(length)` is read again."""
+        """Go back to the first `length` tokens of the cache; tokens after `nearest(length)` are read again."""
 
     def nearest(self, length: int) -> int:
         """Return the last place up to `length` that a rollback comes to without reading anything.

@@ -19,7 +19,7 @@ from speclocal.llama.model import LlamaModel
 _WIDTHS = (2, 1, 5, 3, 1)
 """Passes that are run again after the cache was disturbed."""
 NUM_TOKENS = sum(_WIDTHS)
-"""Tokens of a text that these checks need behind its beginning."""
+"""Tokens of a text that these checks need after its beginning."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ def check_cache(target: LlamaModel | TwoLayouts, text: Sequence[int]) -> list[Bi
         target.forward(junk[: 1 + held % 6], 1)
         target.rollback(held)
 
-    for _ in read(target, begin):
-        pass
+    read(target, begin)
     state = target.snapshot()
     undisturbed = _passes(target, text)
     checks = []
@@ -62,8 +61,7 @@ def check_widths(target: LlamaModel | TwoLayouts, text: Sequence[int], calibrati
     """Check the widths that the calibration calls exact here: each against one-token passes over the same tokens."""
     found = calibration.exact_widths(len(text))
     begin = text[: len(text) - max(found)]
-    for _ in read(target, begin):
-        pass
+    read(target, begin)
     alone = [target.forward([token], 1)[0].copy() for token in text[len(begin) :]]
     checks = []
     for width in found:

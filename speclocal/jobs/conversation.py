@@ -59,7 +59,7 @@ class Conversation:
     def forgetting(self) -> Conversation:
         """Return the conversation with the older half of what the model sees forgotten.
 
-        Half, so that the next turns find their beginning in the cache: with every exchange that goes, all behind it
+        Half, so that the next turns find their beginning in the cache: with every exchange that goes, all after it
         must be read again.
         """
         return replace(self, num_forgotten=self.num_forgotten + (self.num_seen + 1) // 2)

@@ -6,7 +6,7 @@ Knows an open session; the figures that follow are explanation.py's.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,21 +14,23 @@ import numpy as np
 import psutil
 
 from speclocal.decoding.acceptance import RatioRule
-from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.loop import decode, read
-from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.sampling import distribution
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.theory import acceptance_rate
-from speclocal.decoding.types import Distribution, Drafter, Fate, Model, Round, SamplingParams
+from speclocal.decoding.types import Distribution, Fate, Round, SamplingParams
 from speclocal.errors import UsageError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
-from speclocal.jobs.explanation import Candidate, Drafts, Explanation, Given, MeasuredModel, ShownRound, Simulation
+from speclocal.jobs.drafting import fixed_planner
+from speclocal.jobs.explanation import Drafts, Explanation, Given, MeasuredModel, ShownRound, Simulation
 from speclocal.jobs.generate import prompt_tokens
+from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
+from speclocal.jobs.simulation import distributions_along
 from speclocal.jobs.tasks import built_in_tasks
+from speclocal.jobs.trace import drafted_tokens
 from speclocal.llama.context import kv_bytes
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.vocab import Vocab
@@ -40,7 +42,6 @@ PARAMS = SamplingParams(temperature=0.7)
 
 _SEED = 1  # of the tour's random numbers: the same tour twice
 _REPLY = 96  # tokens of the reply whose drafts are judged
-_LENGTHS = {"draft": 4, "lookup": 8}
 _MEMORY = 256 << 20  # bytes of the plain read: more than caches hold
 _SHORT_SIGHT = 8  # tokens that the target sees where it guesses for itself
 _TELLING = 0.6  # the acceptance of the position that is shown: drafts are kept, and are not
@@ -109,10 +110,10 @@ def _measured(weights: Weights, measuring: CalibrationProgress) -> MeasuredModel
 
 @dataclass(frozen=True)
 class _Reply:
-    """A reply with all its rounds. tokens: the prompt's and its own."""
+    """A reply with all its rounds."""
 
+    prompt: list[int]
     tokens: list[int]
-    num_prompt: int
     drafter: str
     length: int
     rounds: list[Round]
@@ -120,28 +121,13 @@ class _Reply:
 
 def _reply(session: Session, prompt: list[int], length: int | None) -> _Reply:
     """Return a reply that was drafted by the draft model, or by lookup where there is none."""
-    target, tokens = session.target, list(prompt)
+    target, draft, text = session.target, session.draft, list(prompt)
     assert target is not None
-    drafter = _drafter(session)
-    size = length or _LENGTHS[drafter.name]
-    for _ in read(target, prompt[:-1]):
-        pass
-    rounds = decode(
-        target,
-        tokens,
-        FixedPlanner(drafter, size),
-        RatioRule(_SEED),
-        PARAMS,
-        budget=_REPLY,
-        ends=lambda token: "eos" if session.vocab.is_end(token) else "",
-    )
-    return _Reply(tokens, len(prompt), drafter.name, size, list(rounds))
-
-
-def _drafter(session: Session) -> Drafter:
-    if session.draft is None:
-        return LookupDrafter()
-    return ModelDrafter(session.draft, min(session.draft.vocab_size, session.vocab.size))
+    drafter = ModelDrafter(draft, min(draft.vocab_size, session.vocab.size)) if draft else None
+    planner = fixed_planner(Mode.DRAFT if drafter else Mode.LOOKUP, length, drafter)
+    read(target, prompt[:-1])
+    rounds = list(decode(target, text, planner, RatioRule(_SEED), PARAMS, budget=_REPLY, ends=session.vocab.ends))
+    return _Reply(prompt, text[len(prompt) :], planner.drafter.name, planner.size, rounds)
 
 
 def _drafts(reply: _Reply, vocab: Vocab) -> Drafts:
@@ -152,46 +138,46 @@ def _drafts(reply: _Reply, vocab: Vocab) -> Drafts:
     # the most telling round: one that keeps something and rejects something, the longer the better
     shown = max(drafted, key=lambda r: (r.num_accepted < r.num_tested, r.num_accepted), default=None)
     return Drafts(
-        reply.drafter,
-        reply.length,
-        stats.tokens,
-        stats.rounds,
-        stats.drafted,
-        stats.tested,
-        stats.accepted,
-        stats.draft_seconds,
-        _shown(shown, vocab) if shown else None,
+        drafter=reply.drafter,
+        length=reply.length,
+        tokens=stats.tokens,
+        rounds=stats.rounds,
+        drafted=stats.drafted,
+        tested=stats.tested,
+        accepted=stats.accepted,
+        draft_seconds=stats.draft_seconds,
+        shown=_shown(shown, vocab) if shown else None,
     )
 
 
 def _shown(round_: Round, vocab: Vocab) -> ShownRound:
-    proposal, last = round_.proposal, round_.verdicts[-1]
-    verdicts = {i: verdict for i, verdict in enumerate(round_.verdicts) if verdict.drafted is not None}
-    candidates = []
-    for i, (token, q) in enumerate(zip(proposal.tokens, proposal.distributions, strict=True)):
-        verdict = verdicts.get(i)
-        kept = None if verdict is None else verdict.fate is Fate.ACCEPTED
-        p, draw = (verdict.p, verdict.draw) if verdict else (None, None)
-        candidates.append(Candidate(vocab.shown(token), q.prob(token), p, draw, kept))
-    return ShownRound(tuple(candidates), vocab.shown(last.token), last.fate is Fate.CORRECTION, len(round_.verdicts))
+    last = round_.verdicts[-1]
+    return ShownRound(
+        drafted=tuple(drafted_tokens(round_)),
+        texts=tuple(map(vocab.shown, round_.proposal.tokens)),
+        last=vocab.shown(last.token),
+        corrected=last.fate is Fate.CORRECTION,
+        num_emitted=len(round_.verdicts),
+    )
 
 
 def _simulation(session: Session, reply: _Reply) -> Simulation:
     """Apply the ratio rule many times at the position of the reply that shows most."""
     target, draft = session.target, session.draft
     assert target is not None
-    most = min(model.max_rows for model in (target, draft) if model is not None)
-    positions = range(reply.num_prompt, min(len(reply.tokens), reply.num_prompt + most))
-    ps = list(_distributions(target, reply.tokens, positions))
-    if draft is not None and len(reply.tokens) <= draft.context_size and max(reply.tokens) < draft.vocab_size:
-        guesser, qs = draft.weights.name, list(_distributions(draft, reply.tokens, positions, target.vocab_size))
+    text = [*reply.prompt, *reply.tokens]
+    tokens = reply.tokens[: min(model.max_rows for model in (target, draft) if model is not None)]
+    ps = distributions_along(target, reply.prompt, tokens, PARAMS)
+    if draft is not None and len(text) <= draft.context_size and max(text) < draft.vocab_size:
+        guesser = draft.weights.name
+        qs = distributions_along(draft, reply.prompt, tokens, PARAMS, min(draft.vocab_size, target.vocab_size))
     else:
         guesser = f"{session.target_name} itself seeing only the last {_SHORT_SIGHT} tokens"
-        qs = _short_sighted(session, reply.tokens, positions)
+        qs = _short_sighted(session, text, range(len(reply.prompt), len(reply.prompt) + len(tokens)))
     best = min(range(len(ps)), key=lambda i: abs(acceptance_rate(ps[i], qs[i]) - _TELLING) + (ps[i].ids.size < 3))
-    before = reply.tokens[max(reply.num_prompt, positions[best] - _BEFORE) : positions[best]]
-    text = b"".join(session.vocab.piece(token) for token in before).decode("utf-8", "replace")
-    return simulate(ps[best], qs[best], session.vocab, text, guesser)
+    before = tokens[max(0, best - _BEFORE) : best]
+    context = b"".join(session.vocab.piece(token) for token in before).decode("utf-8", "replace")
+    return simulate(ps[best], qs[best], session.vocab, context, guesser)
 
 
 def simulate(p: Distribution, q: Distribution, vocab: Vocab, before: str, guesser: str) -> Simulation:
@@ -205,26 +191,12 @@ def simulate(p: Distribution, q: Distribution, vocab: Vocab, before: str, guesse
         before=before,
         guesser=guesser,
         texts=tuple(vocab.shown(token) for token in ids),
-        p=np.array([p.prob(token) for token in ids]),
-        q=np.array([q.prob(token) for token in ids]),
+        p=p.probs_of(np.array(ids)),
+        q=q.probs_of(np.array(ids)),
         counts=np.array([emitted.count(token) for token in ids], dtype=np.float64),
         num_draws=NUM_DRAWS,
         num_accepted=sum(verdict.fate is Fate.ACCEPTED for verdict in verdicts),
     )
-
-
-def _distributions(
-    model: Model, tokens: Sequence[int], positions: range, num_ids: int | None = None
-) -> Iterator[Distribution]:
-    """Yield what a model makes of every position, by one pass over the tokens before them.
-
-    num_ids: how many of its token ids count, from 0 on; the target may have fewer.
-    """
-    for _ in read(model, tokens[: positions.start - 1]):
-        pass
-    logits = model.forward(tokens[positions.start - 1 : positions.stop - 1], len(positions))
-    for row, position in zip(logits, positions, strict=True):
-        yield distribution(row[:num_ids], tokens[:position], PARAMS)
 
 
 def _short_sighted(session: Session, tokens: Sequence[int], positions: range) -> list[Distribution]:

@@ -14,6 +14,7 @@ import numpy as np
 from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.types import Floats
 from speclocal.jobs.prediction import Prediction, predict
+from speclocal.jobs.trace import DraftedToken
 
 _USUAL_ALPHA = 0.7
 """The acceptance rate of the textbook's examples, where nothing was drafted that could be measured."""
@@ -59,24 +60,11 @@ class MeasuredModel:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One token of a draft and its verdict; p and q are the chances it had. draw: the rule's random number.
-
-    kept: None where an earlier token was rejected, so that nobody judged this one.
-    """
-
-    text: str
-    q: float
-    p: float | None
-    draw: float | None
-    kept: bool | None
-
-
-@dataclass(frozen=True)
 class ShownRound:
-    """A real round. last: the token that the target added; corrected: because it rejected one."""
+    """A real round. texts: of the drafted tokens. last: the token that the target added; corrected: it rejected one."""
 
-    candidates: tuple[Candidate, ...]
+    drafted: tuple[DraftedToken, ...]
+    texts: tuple[str, ...]
     last: str
     corrected: bool
     num_emitted: int
@@ -123,11 +111,11 @@ class Simulation:
         return float(np.abs(self.output - self.p).max())
 
     @property
-    def expected_gap(self) -> float:
-        """Three standard deviations of the share of that token, if the output follows p."""
+    def gap_deviation(self) -> float:
+        """The standard deviation of the share of that token, if the output follows p."""
         worst = int(np.abs(self.output - self.p).argmax())
         p = float(self.p[worst])
-        return 3 * float(np.sqrt(p * (1 - p) / self.num_draws))
+        return float(np.sqrt(p * (1 - p) / self.num_draws))
 
     @property
     def gap_of_q(self) -> float:
@@ -201,7 +189,7 @@ class Explanation:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second that set the ceiling: the most that is given, or was seen."""
+        """Bytes per second that set the ceiling: what is given, or the most that was seen."""
         seen = max(self.memory_bytes_per_second or 0.0, self.target.bytes_per_second)
         return self.given.bandwidth or seen
 
@@ -252,7 +240,7 @@ class Explanation:
                 **asdict(simulation),
                 **{name: getattr(simulation, name).tolist() for name in ("p", "q", "output")},
                 "counts": [int(count) for count in simulation.counts],
-                **{name: getattr(simulation, name) for name in ("largest_gap", "expected_gap", "acceptance")},
+                **{name: getattr(simulation, name) for name in ("largest_gap", "gap_deviation", "acceptance")},
             },
             "figures": {name: getattr(self, name) for name in names.split()},
             "textbook": asdict(self.textbook(self.gamma)),

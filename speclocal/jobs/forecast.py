@@ -9,6 +9,7 @@ read by then, by a draft model too where the mode is to draft with it, as when m
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,6 @@ from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import AutoPlanner
 from speclocal.decoding.recording import Guesses, Recording
 from speclocal.decoding.replay import Machine, MakePlanner, Trace, replay
-from speclocal.decoding.theory import geometric_mean
 from speclocal.jobs.drafting import AUTO_TAIL, FIXED_LENGTH, auto_planner, fixed_planner
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.tasks import Task
@@ -97,12 +97,12 @@ class Forecast:
     @property
     def speedup(self) -> float:
         """Mode `auto` relative to plain decoding, the geometric mean over the tasks."""
-        return geometric_mean([(task.auto or task.auto_alone).speedup for task in self.tasks])
+        return statistics.geometric_mean([(task.auto or task.auto_alone).speedup for task in self.tasks])
 
     @property
     def gain(self) -> float:
         """Mode `auto` with the draft model relative to mode `auto` without it, likewise."""
-        return self.speedup / geometric_mean([task.auto_alone.speedup for task in self.tasks])
+        return self.speedup / statistics.geometric_mean([task.auto_alone.speedup for task in self.tasks])
 
     @property
     def best_draft_length(self) -> int | None:
@@ -110,7 +110,7 @@ class Forecast:
         if not all(task.drafts for task in self.tasks):
             return None
         speeds = {
-            length: geometric_mean([task.drafts[i].speedup for task in self.tasks])
+            length: statistics.geometric_mean([task.drafts[i].speedup for task in self.tasks])
             for i, length in enumerate(DRAFT_LENGTHS)
         }
         return max(speeds, key=lambda length: speeds[length])

@@ -21,14 +21,14 @@ class Fit:
     """The outcome of a test.
 
     p_value: how often samples of the right distribution look at least as bad. largest_gap: between the share of a cell
-    and its chance, before cells are pooled; expected_gap: the standard deviation of such a gap, in the same cell.
+    and its chance, before cells are pooled; gap_deviation: the standard deviation of such a gap, in the same cell.
     """
 
     num_samples: int
     num_cells: int
     p_value: float
     largest_gap: float
-    expected_gap: float
+    gap_deviation: float
 
 
 def fit(observed: Counter[Cell], chances: Mapping[Cell, float]) -> Fit:
@@ -45,7 +45,7 @@ def fit(observed: Counter[Cell], chances: Mapping[Cell, float]) -> Fit:
         num_cells=len(pooled),
         p_value=chi_square_tail(statistic, len(pooled) - 1) if possible else 0.0,
         largest_gap=gaps[worst],
-        expected_gap=math.sqrt(chance * (1 - chance) / num_samples),
+        gap_deviation=math.sqrt(chance * (1 - chance) / num_samples),
     )
 
 

@@ -1,7 +1,7 @@
 """Processed prompts on disk: what a model has read once it need not read again.
 
 Knows token ids and the caches they lead to, not texts. The longest beginning that a kept prompt shares with a new one
-is used, so a question behind a document finds the document read. A recurrent state cannot be taken back to where two
+is used, so a question after a document finds the document read. A recurrent state cannot be taken back to where two
 prompts part: the last checkpoints before its end are kept with it. That of a sliding window, which has none, serves a
 prompt that begins with all of the kept one.
 """

@@ -93,7 +93,7 @@ def run_record(
         repeat=repeat,
         place=place,
         seed=seed,
-        finish=reply.finish_reason,
+        finish=reply.finish_reason or "",
         token_ids=tuple(reply.token_ids),
         decode_seconds=decode_seconds,
         request_seconds=task.prompt_seconds + draft_prompt_seconds + decode_seconds,

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from speclocal.decoding.acceptance import CoupledRule, RatioRule
-from speclocal.decoding.loop import decode, read
+from speclocal.decoding.loop import decode, reading
 from speclocal.decoding.planner import AutoPlanner
 from speclocal.decoding.stats import Stats
-from speclocal.decoding.types import Fate, Model, Planner, Round, Rule, SamplingParams
+from speclocal.decoding.types import Fate, Finish, Model, Planner, Round, Rule, SamplingParams
 from speclocal.errors import UsageError
 from speclocal.jobs.modes import MAX_DRAFT_TOKENS, MAX_SEED, Mode
 from speclocal.jobs.prompts import KeptPrompts
@@ -89,7 +89,7 @@ class Reply:
     ) -> None:
         """kept: where processed prompts are looked for, and kept."""
         self.stats = Stats(prompt_tokens=len(tokens))
-        self.finish_reason = ""
+        self.finish_reason: Finish | None = None
         self._target = target
         self._vocab = vocab
         self._planner = planner
@@ -133,7 +133,7 @@ class Reply:
         wanted = self._tokens[:-1]
         if self._kept:
             self._kept.recall(wanted)
-        for i, done in enumerate(read(self._target, wanted)):
+        for i, done in enumerate(reading(self._target, wanted)):
             if i == 0:
                 self.stats.prompt_reused = done
             self.stats.prompt_seconds = time.perf_counter() - started
@@ -163,14 +163,14 @@ class Reply:
             self._fresh = []
             yield Writing(pieces, round_)
             self.stats.decode_seconds = time.perf_counter() - started
-        self.finish_reason = self.finish_reason or "length"
+        self.finish_reason = self.finish_reason or Finish.LENGTH
         if rest := self._stream.finish():
             yield Writing(((rest, fate),), round_)
 
-    def _ends(self, token: int) -> str:
+    def _ends(self, token: int) -> Finish | None:
         """Take the text of an emitted token, and say whether the reply ends with it."""
         if self._vocab.is_end(token):
             self._fresh.append("")
-            return "eos"
+            return Finish.EOS
         self._fresh.append(self._stream.push(self._vocab.piece(token)))
-        return "stop" if self._stream.stopped is not None else ""
+        return Finish.STOP if self._stream.stopped is not None else None

@@ -69,8 +69,7 @@ def rows_at(
     firsts: the tokens after which to look on; by default those that the model itself can emit.
     num_shared: how many token ids, counted from 0, it shares with the target; by default all.
     """
-    for _ in read(model, text[:-1]):
-        pass
+    read(model, text[:-1])
     rows: dict[Reply, Distribution] = {(): distribution(model.forward(text[-1:], 1)[0, :num_shared], text, params)}
     for token in rows[()].ids.tolist() if firsts is None else firsts:
         if num_shared is None or token < num_shared:
@@ -83,8 +82,7 @@ def distributions_along(
     model: Model, prompt: Sequence[int], reply: Sequence[int], params: SamplingParams, num_shared: int | None = None
 ) -> list[Distribution]:
     """Return a model's distribution of every token of `reply`, by one pass over as many as fit into it."""
-    for _ in read(model, prompt[:-1]):
-        pass
+    read(model, prompt[:-1])
     text, begin = [*prompt, *reply], len(prompt)
     num_rows = min(len(reply), model.max_rows)
     logits = model.forward(text[begin - 1 : begin - 1 + num_rows], num_rows)

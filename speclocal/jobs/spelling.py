@@ -11,7 +11,7 @@ from typing import Protocol
 
 from speclocal.decoding.loop import common_prefix
 
-_FIRST_CONTROL = 256  # behind all bytes
+_FIRST_CONTROL = 256  # the first after all bytes
 
 
 class Spelling(Protocol):

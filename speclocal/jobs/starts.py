@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from speclocal.decoding.loop import read
+from speclocal.decoding.loop import read, reading
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.session import Session
 from speclocal.jobs.wanted import ComparedMode
@@ -38,7 +38,7 @@ class Start:
             self._model.forward(warm_up, 0)
             self._model.rollback(0)
         resumed = time.perf_counter()
-        for done in read(self._model, self._tokens):
+        for done in reading(self._model, self._tokens):
             self.seconds += time.perf_counter() - resumed
             yield done
             resumed = time.perf_counter()
@@ -47,8 +47,7 @@ class Start:
     def restore(self) -> None:
         """Bring the cache to what it was after processing."""
         if self._state is None:
-            for _ in read(self._model, self._tokens):  # reads only what a mode that does without has thrown away
-                pass
+            read(self._model, self._tokens)  # reads only what a mode that does without has thrown away
         else:
             self._model.restore(self._state, self._tokens)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from speclocal.decoding.types import Finish
 from speclocal.errors import ContextError
 from speclocal.jobs.generate import ignore, prompt_tokens
 from speclocal.jobs.keys import origin_in_any_layout
@@ -166,7 +167,7 @@ class Summarizer:
                 for event in reply:
                     share = event.done / max(1, event.total) if isinstance(event, Reading) else 1.0
                     progress(PartProgress(number, len(plan.parts), pace.seconds_left(share * part.num_tokens)))
-                note = Note(reply.text.strip(), cut=reply.finish_reason in ("length", "context"))
+                note = Note(reply.text.strip(), cut=reply.finish_reason in (Finish.LENGTH, Finish.CONTEXT))
                 keep_note(key, note)
                 pace.num_read += part.num_tokens
             pace.num_left -= part.num_tokens

@@ -19,7 +19,7 @@ class DraftFate(StrEnum):
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
-    DROPPED = "dropped"  # it stood behind a rejected token, or behind the end of the reply
+    UNTESTED = "untested"  # it stood after a rejected token, or after the end of the reply
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def drafted_tokens(round_: Round) -> list[DraftedToken]:
     for token, q, verdict in zip_longest(proposal.tokens, proposal.distributions, verdicts):
         prob = q.prob(token)
         if verdict is None:
-            found.append(DraftedToken(token, prob, DraftFate.DROPPED))
+            found.append(DraftedToken(token, prob, DraftFate.UNTESTED))
             continue
         fate = DraftFate.ACCEPTED if verdict.fate is Fate.ACCEPTED else DraftFate.REJECTED
         threshold = None

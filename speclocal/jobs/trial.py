@@ -21,7 +21,6 @@ from speclocal.jobs.tasks import Task, built_in_tasks
 from speclocal.llama.devices import devices_for
 from speclocal.llama.formats import Layout
 from speclocal.llama.placement import Placement
-from speclocal.llama.vocab import Vocab
 
 TrialProgress = Callable[[str, str], None]
 """Called before a task is tried: the names of the model and of the task."""
@@ -62,7 +61,7 @@ class Trial:
             examined = replace(examined, measured=Measured(True, known.speeds, known.exact))
 
             droppable = session.target.num_droppable
-            ends, recorded = _ends(session.vocab), []
+            ends, recorded = session.vocab.ends, []
             for task, prompt in tasks:
                 self.trying(target.name, task.name)
                 recording = record_reply(session.target, prompt, examined.num_tokens, ends, known, time.perf_counter)
@@ -128,7 +127,3 @@ def _fitting_tasks(
                 f"of {session.trained_context} that `{session.target_name}` was trained on"
             )
     return fitting, tuple(notes)
-
-
-def _ends(vocab: Vocab) -> Callable[[int], str]:
-    return lambda token: "eos" if vocab.is_end(token) else ""

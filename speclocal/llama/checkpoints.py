@@ -4,7 +4,7 @@ Knows the states of one context and where in the text they were taken, not passe
 
 A recurrent layer remembers the whole text in one state, and no token can be taken out of it again. So the state is
 copied at places to which the text may have to return. llama.cpp copies that part of a cache alone: the keys and values
-of attention layers stay where they are, and what is behind the place can be dropped from them.
+of attention layers stay where they are, and what is after the place can be dropped from them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTIAL = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 
 @dataclass(frozen=True)
 class _Checkpoint:
-    place: int  # tokens of the text behind which it was taken
+    place: int  # tokens of the text after which it was taken
     state: State
 
 
@@ -83,7 +83,7 @@ class Checkpoints:
         self._last_wide = True
         return bool(llama_cpp.llama_state_seq_set_data_ext(self._context, into(state), state.nbytes, 0, _PARTIAL))
 
-    def forget_behind(self, length: int) -> None:
+    def forget_after(self, length: int) -> None:
         """Drop the checkpoints of places that are no longer part of the text."""
         self._kept = [each for each in self._kept if each.place <= length]
         if self._tried and self._tried.place > length:

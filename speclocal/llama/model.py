@@ -4,8 +4,8 @@ Knows token ids, not text. Implements the core's Model protocol. Everything that
 refused before the call.
 
 A cache of keys and values drops its last tokens at no cost. One with a recurrent state cannot, and goes back in one of
-two ways: llama.cpp keeps the states behind the last tokens of a pass, where it can (`n_rs_seq`); else the state comes
-from a checkpoint, and what the text shares behind that is read again.
+two ways: llama.cpp keeps the states after the last tokens of a pass, where it can (`n_rs_seq`); else the state comes
+from a checkpoint, and what the text shares after that is read again.
 """
 
 from __future__ import annotations
@@ -110,11 +110,11 @@ class LlamaModel:
         return length if length >= self._lowest else self._checkpoints.nearest(length)
 
     def rollback(self, length: int) -> None:
-        """Go back to the first `length` tokens; what is behind `nearest(length)` is read again."""
+        """Go back to the first `length` tokens; tokens after `nearest(length)` are read again."""
         self._check_open()
         if not 0 <= length <= len(self._cached):
             raise ValueError(f"cannot roll back to {length} tokens: the cache holds {len(self._cached)}")
-        if length == len(self._cached) or (0 < length >= self._lowest and self._drop_behind(length)):
+        if length == len(self._cached) or (0 < length >= self._lowest and self._drop_after(length)):
             return
         tokens = self._cached[:length]
         self._return_to(self._checkpoints.nearest(length))
@@ -182,7 +182,7 @@ class LlamaModel:
             self._decode(tokens)
         except BaseException:  # Ctrl-C included: it arrives when llama.cpp returns, from a long pass early
             if self._drops:
-                self._drop_behind(start)
+                self._drop_after(start)
             elif len(self._cached) == start:  # what the pass has done to the state is not known
                 self._return_to(self._checkpoints.nearest(start))
             raise
@@ -213,13 +213,13 @@ class LlamaModel:
         if not self._drops:  # llama.cpp does not check that the states it goes back to are of this pass
             self._lowest = len(self._cached) - min(self.num_droppable, count - 1)
 
-    def _drop_behind(self, length: int) -> bool:
+    def _drop_after(self, length: int) -> bool:
         """Drop tokens, or all of them where that cannot be; return whether `length` tokens are left."""
         del self._cached[length:]
         if length == 0 or not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
             self._empty()
             return length == 0
-        self._checkpoints.forget_behind(length)
+        self._checkpoints.forget_after(length)
         if not self._drops:
             self._lowest = length  # states are gone back to once
         return True
@@ -232,13 +232,13 @@ class LlamaModel:
                 self._empty()
                 return
             del self._cached[place:]
-            self._checkpoints.forget_behind(place)
+            self._checkpoints.forget_after(place)
             self._lowest = place
 
     def _empty(self) -> None:
         llama_cpp.llama_memory_clear(self._memory, True)
         self._cached.clear()
-        self._checkpoints.forget_behind(0)
+        self._checkpoints.forget_after(0)
         self._lowest = 0
 
     def _probe_droppable(self) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import llama_cpp
 
+from speclocal.decoding.types import Finish
+
 _UNKNOWN, _UNUSED, _USER_DEFINED = 1, 2, 16  # enum llama_token_attr
 _KINDS = {  # enum llama_vocab_type
     llama_cpp.LLAMA_VOCAB_TYPE_NONE: "none",
@@ -64,6 +66,10 @@ class Vocab:
     def is_end(self, token: int) -> bool:
         """Return whether the token ends a reply; a vocabulary can have several such tokens."""
         return bool(llama_cpp.llama_vocab_is_eog(self._pointer, token))
+
+    def ends(self, token: int) -> Finish | None:
+        """Return why a reply ends with the token, None where it goes on."""
+        return Finish.EOS if self.is_end(token) else None
 
     def is_unused(self, token: int) -> bool:
         """Return whether the id stands for nothing, as those do that pad a vocabulary to a round size."""

@@ -47,11 +47,11 @@ def parts_missing(path: Path, absent: tuple[str, ...]) -> ModelError:
 
 
 def _check_not_glued(path: Path, header: Header) -> None:
-    """Raise for files written one behind the other into one: after the data of the first comes another header."""
+    """Raise for files written one after the other into one: the data of the first is followed by another header."""
     with path.open("rb") as file:
         file.seek(header.data_end)
-        behind = file.read(_LARGEST_GAP)
-    if b"GGUF" in behind:
+        following = file.read(_LARGEST_GAP)
+    if b"GGUF" in following:
         count = f"{header.part[1]} parts" if header.part[1] > 1 else "files"
         raise DamagedModelError(
             path,

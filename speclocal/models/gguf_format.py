@@ -94,7 +94,7 @@ class Contents:
     lengths: Mapping[str, int]  # of every array in the metadata, kept or not
     tensors: tuple[Tensor, ...]
     data_start: int  # where in the file the tensors' data begins
-    data_end: int  # where it ends; bytes behind it belong to no tensor
+    data_end: int  # where it ends; bytes after it belong to no tensor
     file_bytes: int
 
 

@@ -25,7 +25,6 @@ _PARTS = 8  # columns of the bar of times
 _STEPS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"  # eighths of a row
 _POSITIONS = 6  # in a draft, that are shown
 _STYLES = {Standing.ABOVE: "green", Standing.BELOW: "red"}
-_PROGRESS = 20
 
 
 def task_tables(comparison: Comparison, room: int) -> list[Table]:
@@ -61,10 +60,11 @@ def overall_table(comparison: Comparison, room: int) -> Table | None:
 
 def live_board(comparison: Comparison, progress: Progress) -> RenderableType:
     """Return how far a comparison is, and the speedups of what was measured so far."""
-    done = round(_PROGRESS * progress.share)
-    bar = "\u2588" * done + "\u2591" * (_PROGRESS - done)
     left = "" if progress.seconds_left is None else f", about {words.duration(progress.seconds_left)} left"
-    lines = [Text(f"{progress.share:.0%}{left}  {bar}"), Text(words.visible(progress.doing), style="dim")]
+    lines = [
+        Text(f"{progress.share:.0%}{left}  {words.progress_bar(progress.share)}"),
+        Text(words.visible(progress.doing), style="dim"),
+    ]
     table = new_table(comparison.title, *comparison.modes)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -132,7 +132,7 @@ def _draft_table(rows: Sequence[Measure], room: int) -> Table:
     columns = [
         Column("mode", [row.mode for row in rows], 9, right=False),
         Column("accepted", [_share(row.acceptance_rate, row.tested) for row in rows], 8),
-        Column("places", [_steps(row.acceptance_at) for row in rows], 3, right=False),
+        Column("by position", [_steps(row.acceptance_at) for row in rows], 3, right=False),
         Column("used", [_share(row.draft_utilisation, row.drafted) for row in rows], 5),
         Column("per round", [words.number(row.tokens_per_round) for row in rows], 6),
         Column("theory", [f"{each.textbook:.2f}x {each.measured:.2f}x" if each else "" for each in predicted], 7),

@@ -20,9 +20,10 @@ _FEW = {
 """What is said of few repeats."""
 LEGEND = (
     "95 %: interval of the speedup, for a second run: by the scatter of paired runs, and the drift that is usual on a "
-    "machine in use. request: speedup with the prompt. accepted: kept of those judged, at the 1st, 2nd, ... place of a "
-    "draft under places. used: kept of those drafted. theory: the speedup where a pass costs the same at any width, "
-    "then by the costs of this machine. time: \u2591 drafting, \u2588 target passes, \u00b7 the rest."
+    "machine in use. request: speedup with the prompt. accepted: the acceptance rate, accepted / tested; also by "
+    "position in the draft. used: the draft utilisation, accepted / drafted. theory: the speedup where a pass costs "
+    "the same at any width, then by the costs of this machine. time: \u2591 drafting, \u2588 target passes, \u00b7 the "
+    "rest."
 )
 
 

@@ -61,7 +61,7 @@ def _memory(found: Examination) -> str:
 
 def threads(cores: Cores) -> str:
     """Return how many threads a pass has, and why so many."""
-    reasons = [f"{_count(cores.cores, 'physical core')} in this process's reach"]
+    reasons = [f"{words.count(cores.cores, 'physical core')} in this process's reach"]
     if cores.allowed_threads < cores.hardware_threads:
         reasons.append(f"its affinity mask has {cores.allowed_threads} of {cores.hardware_threads} hardware threads")
     elif cores.cores < cores.hardware_threads and not cores.slow:
@@ -162,7 +162,3 @@ def _listed(tasks: Sequence[TaskForecast]) -> str:
 def _joined(parts: Sequence[str]) -> str:
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

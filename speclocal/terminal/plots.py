@@ -125,7 +125,7 @@ def costs_plot(comparison: Comparison) -> Plot:
 
 
 def acceptance_plot(comparison: Comparison) -> Plot | None:
-    """Return the share that was kept of the tokens judged at every position of a draft; None without any."""
+    """Return the acceptance rate at every position of a draft; None without any."""
     found = {mode: shares for mode in comparison.modes if (shares := acceptance_at(comparison, mode))}
     if not found:
         return None
@@ -136,18 +136,18 @@ def acceptance_plot(comparison: Comparison) -> Plot | None:
             shown = shares[:_POSITIONS]
             positions = range(1, len(shown) + 1)
             most = max(tested for tested, _ in shown)
-            axes.plot(positions, [kept / tested for tested, kept in shown], color=colours[mode], linewidth=1.4)
+            axes.plot(positions, [accepted / tested for tested, accepted in shown], color=colours[mode], linewidth=1.4)
             axes.scatter(
                 positions,
-                [kept / tested for tested, kept in shown],
+                [accepted / tested for tested, accepted in shown],
                 s=[12 + 60 * tested / most for tested, _ in shown],
                 color=colours[mode],
                 marker=mark,
                 label=mode,
             )
         axes.set_ylim(0, 1.05)
-        axes.set_xlabel("position in the draft (larger marks: more tokens were judged there)")
-        axes.set_ylabel("accepted of judged")
+        axes.set_xlabel("position in the draft (larger marks: more tokens were tested there)")
+        axes.set_ylabel("acceptance rate")
         longest = min(_POSITIONS, max(map(len, found.values())))
         axes.set_xticks(range(1, longest + 1))
         axes.set_xlim(0.5, longest + 0.5)
@@ -168,11 +168,11 @@ def widths_used(comparison: Comparison) -> dict[str, Counter[int]]:
 
 
 def acceptance_at(comparison: Comparison, mode: str) -> list[tuple[int, int]]:
-    """Return, for every position of a mode's drafts, how many tokens were judged there and how many kept."""
+    """Return, for every position of a mode's drafts, how many tokens were tested there and how many accepted."""
     runs = [run for run in comparison.runs if run.mode == mode]
     tested = [sum(counts) for counts in zip_longest(*(run.tested_at for run in runs), fillvalue=0)]
-    kept = [sum(counts) for counts in zip_longest(*(run.accepted_at for run in runs), fillvalue=0)]
-    return [(judged, some) for judged, some in zip_longest(tested, kept, fillvalue=0) if judged]
+    accepted = [sum(counts) for counts in zip_longest(*(run.accepted_at for run in runs), fillvalue=0)]
+    return [pair for pair in zip_longest(tested, accepted, fillvalue=0) if pair[0]]
 
 
 def _colours(comparison: Comparison) -> Mapping[str, str]:

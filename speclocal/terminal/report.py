@@ -151,7 +151,17 @@ def _speeds(found: Sequence[Measure]) -> Grid:
             )
         )
     return grid(
-        *("<task", "<mode", "tokens/s", "range", "<speedup", "95 %", "whole request", "textbook", "by costs here"),
+        *(
+            "<task",
+            "<mode",
+            "tokens/s",
+            "range",
+            "<speedup",
+            "95 %",
+            "whole request",
+            "theory: textbook",
+            "theory: costs here",
+        ),
         "<same text",
         rows=rows,
     )
@@ -207,12 +217,12 @@ def _strip(reply: ReplyRounds) -> Strip:
 def _fates(round_: RoundRecord) -> tuple[str, ...]:
     """Return what became of every token of a round: drafted ones in their order, then the target's own."""
     rejected = round_.tested - round_.accepted
-    unjudged = round_.drafted - round_.tested
+    untested = round_.drafted - round_.tested
     own = round_.emitted - round_.accepted
     return (
         *("accepted",) * round_.accepted,
         *("rejected",) * rejected,
-        *("unjudged",) * unjudged,
+        *("untested",) * untested,
         *("target",) * own,
     )
 

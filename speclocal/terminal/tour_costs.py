@@ -160,7 +160,7 @@ def choosing(found: Explanation) -> Sheet:
     return Sheet(
         "4 of 6: acceptance, length, costs",
         (
-            f"If a drafted token is kept with probability alpha = {found.alpha:.3f} ({_alpha_from(found)}), a "
+            f"If a drafted token is accepted with probability alpha = {found.alpha:.3f} ({_alpha_from(found)}), a "
             "round with a draft of gamma tokens writes 1 + alpha + ... + alpha^gamma, and costs gamma c + v(gamma + 1) "
             f"passes, c = {found.cost_ratio:.4f}. The textbook takes v, the cost of a wider pass, to be 1; measured "
             f"here, v({found.gamma + 1}) = {real.verify_ratio:.3f}.",
@@ -185,7 +185,7 @@ def _alpha_from(found: Explanation) -> str:
     if found.given.alpha is not None:
         return "given"
     drafts = found.drafts
-    return f"measured: {drafts.accepted} of {drafts.tested}" if drafts.tested else "the textbook's: nothing was judged"
+    return f"measured: {drafts.accepted} of {drafts.tested}" if drafts.tested else "the textbook's: nothing was tested"
 
 
 def in_practice(found: Explanation) -> Sheet:
@@ -210,7 +210,7 @@ def in_practice(found: Explanation) -> Sheet:
             "With several replies in one pass the weights are shared already, and drafts add rows to a pass that is "
             f"busy. From the measured curve, drafts of {found.gamma} accepted at {found.alpha:.3f}:",
             grid("replies at once", "operations per byte", f"v of {found.gamma + 1} each", "<gain", "best", rows=rows),
-            "Temperature: the flatter p and q, the less they share, and the fewer drafts are kept; greedy decoding "
+            "Temperature: the flatter p and q, the less they share, and the fewer drafts are accepted; greedy decoding "
             "keeps the most. A temperature costs no exactness.",
             "Choosing a draft: same vocabulary, same family, a tenth to a third of the bytes; lookup for texts that "
             "repeat their input. Then measure: `speclocal calibrate`, `speclocal compare`.",

@@ -5,7 +5,9 @@ Knows how to explain; every figure comes from an Explanation.
 
 from __future__ import annotations
 
-from speclocal.jobs.explanation import Candidate, Explanation
+from speclocal.jobs.explanation import Explanation
+from speclocal.jobs.trace import DraftedToken, DraftFate
+from speclocal.terminal import words
 from speclocal.terminal.sheets import Cell, Sheet, bar, grid
 from speclocal.terminal.words import number
 
@@ -19,11 +21,11 @@ def verifying(found: Explanation) -> Sheet:
     if shown is None:
         return Sheet(title, ("In the reply that was tried nothing was drafted: no token run occurred twice.",))
     rows = [
-        (str(i), Cell(_token(each.text)), number(each.q), *_judged(each)) for i, each in enumerate(shown.candidates, 1)
+        (str(i), Cell(_token(text)), number(each.q), *_judged(each))
+        for i, (text, each) in enumerate(zip(shown.texts, shown.drafted, strict=True), 1)
     ]
-    width = len(shown.candidates) + 1
+    width = len(shown.drafted) + 1
     drafter = found.draft.name if found.draft else "prompt lookup"
-    num_words = f"{shown.num_emitted} {'token' if shown.num_emitted == 1 else 'tokens'}"
     own = "drawn from what p has more than q" if shown.corrected else "its own next token"
     rows.append(("", Cell(_token(shown.last)), "", "", "", Cell(f"target: {own}", "target")))
     return Sheet(
@@ -32,27 +34,26 @@ def verifying(found: Explanation) -> Sheet:
             f"A real round, drafted by {drafter} and judged by {found.target.name} at temperature "
             f"{found.temperature}. One pass over {width} tokens gives p after every one of them; it costs "
             f"{number(found.target.verify_ratio(width))} of a pass over one here.",
-            grid("", "<drafted", "q", "p", "draw", "<kept if draw < p/q", rows=rows),
-            f"This round wrote {num_words} with one pass. "
+            grid("", "<drafted", "q", "p", "draw", "<accepted if draw < p/q", rows=rows),
+            f"This round wrote {words.count(shown.num_emitted, 'token')} with one pass. "
             + (
-                "It stops at the first rejection; what was drafted behind it is dropped, and the cache rolled back."
+                "It stops at the first rejection; what was drafted after it goes untested, and the cache rolled back."
                 if shown.corrected
-                else "All of the draft was kept, so the pass gave one token more."
+                else "All of the draft was accepted, so the pass gave one token more."
             ),
-            f"The whole reply: {found.drafts.drafted} drafted, {found.drafts.tested} judged, "
-            f"{found.drafts.accepted} kept, {found.drafts.tokens} tokens in {found.drafts.rounds} rounds.",
+            f"The whole reply: {found.drafts.drafted} drafted, {found.drafts.tested} tested, "
+            f"{found.drafts.accepted} accepted, {found.drafts.tokens} tokens in {found.drafts.rounds} rounds.",
         ),
     )
 
 
-def _judged(candidate: Candidate) -> tuple[str, str, Cell]:
+def _judged(drafted: DraftedToken) -> tuple[str, str, Cell]:
     """Return p, the draw, and what became of a drafted token."""
-    if candidate.kept is None or candidate.p is None:
-        return "", "", Cell("not judged", "dim")
-    draw = "" if candidate.draw is None else f"{candidate.draw:.3f}"
-    threshold = min(1.0, candidate.p / candidate.q)
-    tone, sign = ("accepted", "<") if candidate.kept else ("rejected", "\u2265")
-    return number(candidate.p), draw, Cell(f"{tone}: {draw} {sign} {threshold:.3f}", tone)
+    if drafted.p is None or drafted.draw is None or drafted.threshold is None:
+        return "", "", Cell(drafted.fate.value, "dim")
+    sign = "<" if drafted.fate is DraftFate.ACCEPTED else "\u2265"
+    reason = f"{drafted.draw:.3f} {sign} {drafted.threshold:.3f}"
+    return number(drafted.p), f"{drafted.draw:.3f}", Cell(f"{drafted.fate.value}: {reason}", drafted.fate.value)
 
 
 def staying_exact(found: Explanation) -> Sheet:
@@ -77,19 +78,20 @@ def staying_exact(found: Explanation) -> Sheet:
         "5 of 6: exactly the same output",
         (
             f"A position of the same reply, after \u201c{before}\u201d. p is the target's choice, "
-            f"q that of {seen.guesser}. A token is drawn from q, kept if a random number is below p/q, and else "
+            f"q that of {seen.guesser}. A token is drawn from q, accepted if a random number is below p/q, and else "
             f"replaced by one drawn from what p has more than q; {seen.num_draws:,} times:",
             grid("<token", "<p", "<q", "<output", rows=rows),
             f"The output follows p: the largest gap is {seen.largest_gap:.4f}, and chance alone allows about "
-            f"{seen.expected_gap:.4f} there. Taken unseen, the drafts would be off by {seen.gap_of_q:.4f}. Kept were "
-            f"{seen.num_accepted / seen.num_draws:.3f} of them, as sum(min(p, q)) = {seen.acceptance:.3f} foretells.",
+            f"{3 * seen.gap_deviation:.4f} there. Taken unseen, the drafts would be off by {seen.gap_of_q:.4f}. "
+            f"Accepted were {seen.num_accepted / seen.num_draws:.3f} of them, "
+            f"as sum(min(p, q)) = {seen.acceptance:.3f} foretells.",
         ),
     )
 
 
 def _token(text: str) -> str:
     """Return a token with its spaces and line ends visible."""
-    return _cut(text.replace("\n", "\u23ce").replace(" ", "\u2423"), _LONGEST_TOKEN)
+    return _cut(words.on_one_line(text).replace(" ", "\u2423"), _LONGEST_TOKEN)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -16,21 +16,16 @@ from speclocal.jobs.trace import DraftedToken, DraftFate, drafted_tokens
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
 
-_STYLES = {DraftFate.ACCEPTED: "green", DraftFate.REJECTED: "red", DraftFate.DROPPED: "dim"}
-_MARKS = {DraftFate.ACCEPTED: "+", DraftFate.REJECTED: "-", DraftFate.DROPPED: "."}
-_FATES = {
-    DraftFate.ACCEPTED: "accepted",
-    DraftFate.REJECTED: "rejected",
-    DraftFate.DROPPED: "behind a rejected one",
-}
+_STYLES = {DraftFate.ACCEPTED: "green", DraftFate.REJECTED: "red", DraftFate.UNTESTED: "dim"}
+_MARKS = {DraftFate.ACCEPTED: "+", DraftFate.REJECTED: "-", DraftFate.UNTESTED: "."}
 _OWN_STYLE, _OWN_MARK = "bold cyan", "="
 
 
 def legend(*, coloured: bool) -> Text:
     """Return how tokens are marked by their fates."""
     line = Text("tokens: ")
-    for fate, text in _FATES.items():
-        line += _marked(text, _STYLES[fate], _MARKS[fate], coloured=coloured) + Text(" ")
+    for fate in DraftFate:
+        line += _marked(fate.value, _STYLES[fate], _MARKS[fate], coloured=coloured) + Text(" ")
     return line + _marked("the target's own", _OWN_STYLE, _OWN_MARK, coloured=coloured)
 
 
@@ -45,17 +40,16 @@ def rule_words(*, seeded: bool) -> str:
 
 
 def round_lines(number: int, round_: Round, begin: int, vocab: Vocab, *, coloured: bool) -> list[Text]:
-    """Return what a round did: who drafted how much, and the draft with what was emitted behind it.
+    """Return what a round did: who drafted how much, and the draft with what was emitted after it.
 
     begin: where in the whole text the reply begins.
     """
-    count = round_.num_drafted
-    draft = f"{round_.drafter} drafted {count} {'token' if count == 1 else 'tokens'}" if count else "nothing drafted"
+    drafted = words.count(round_.num_drafted, "token")
+    draft = f"{round_.drafter} drafted {drafted}" if round_.num_drafted else "nothing drafted"
     heading = Text(f"round {number}, from token {round_.position - begin + 1}: {draft}", style="bold")
     tokens = Text()
-    for drafted in drafted_tokens(round_):
-        text = words.token(drafted.token, vocab)
-        tokens += _marked(text, _STYLES[drafted.fate], _MARKS[drafted.fate], coloured=coloured)
+    for each in drafted_tokens(round_):
+        tokens += _marked(words.token(each.token, vocab), _STYLES[each.fate], _MARKS[each.fate], coloured=coloured)
     last = round_.verdicts[-1]
     if last.fate is not Fate.ACCEPTED:
         tokens += _marked(words.token(last.token, vocab), _OWN_STYLE, _OWN_MARK, coloured=coloured)
@@ -102,9 +96,9 @@ def times(round_: Round) -> str:
 
 def totals(stats: Stats) -> str:
     """Return one line on all rounds. The time spent looking at them is not counted."""
-    rounds = "1 round" if stats.rounds == 1 else f"{stats.rounds} rounds"
     return (
-        f"{rounds}: {stats.tokens} tokens in {words.duration(stats.decode_seconds)}; "
+        f"{words.count(stats.rounds, 'round')}: {words.count(stats.tokens, 'token')} in "
+        f"{words.duration(stats.decode_seconds)}; "
         f"{stats.drafted} drafted, {stats.tested} tested, {stats.accepted} accepted"
     )
 

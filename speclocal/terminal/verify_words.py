@@ -47,8 +47,7 @@ def conclusion(parts: list[Part]) -> str:
         return f"NOT exact here: {', '.join(failed)}"
     forks = sum(len(part.forks) for part in parts if isinstance(part, TextPart))
     if forks:
-        what = "1 fork" if forks == 1 else f"{forks} forks"
-        return f"exact here, but for {what} by arithmetic; `--strict` avoids them"
+        return f"exact here, but for {words.count(forks, 'fork')} by arithmetic; `--strict` avoids them"
     return "exact here: all parts hold, and no reply differs from plain decoding"
 
 

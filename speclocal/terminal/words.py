@@ -31,11 +31,11 @@ _MOST = 8  # files that are named
 _BAR = 20  # columns
 _DOING = {"off": "plain", "lookup": "lookup", "draft": "draft model"}
 _CUT_OFF = {
-    "": "stopped: the text so far stays, as a reply that was cut off",
+    None: "stopped: the text so far stays, as a reply that was cut off",
     "length": "cut off: the reply may not be longer",
     "context": "cut off: the context is full",
 }
-"""By the reason why a reply finished; none where somebody stopped it."""
+"""By the value of the Finish of a reply; None where somebody stopped it."""
 
 
 def visible(text: str) -> str:
@@ -51,6 +51,17 @@ def on_one_line(text: str) -> str:
 def token(token: int, vocab: Vocab) -> str:
     """Return the text of a token on one line; a control token by its name."""
     return on_one_line(vocab.shown(token))
+
+
+def count(num: int, noun: str) -> str:
+    """Return a number of things: 1 token, 2,197 tokens."""
+    return f"{num:,} {noun}" if num == 1 else f"{num:,} {noun}s"
+
+
+def progress_bar(share: float) -> str:
+    """Return a bar that is full at a share of 1."""
+    done = round(_BAR * share)
+    return "\u2588" * done + "\u2591" * (_BAR - done)
 
 
 def number(value: float) -> str:
@@ -109,16 +120,16 @@ def removal(models: Sequence[Removable]) -> str:
 def summary(reply: Reply) -> str:
     """Return one line on a finished reply."""
     stats = reply.stats
-    parts = [f"{stats.tokens} tokens in {duration(stats.decode_seconds)}"]
+    parts = [f"{count(stats.tokens, 'token')} in {duration(stats.decode_seconds)}"]
     if stats.tokens_per_second is not None:
         parts[0] += f": {number(stats.tokens_per_second)} tokens/s"
     if reply.estimated_speedup is not None and stats.drafted:
         parts.append(f"about {number(reply.estimated_speedup)}x plain")
     if stats.drafted:
-        parts += [f"{stats.rounds} rounds", f"{number(stats.tokens_per_round or 0)} tokens per round"]
+        parts += [count(stats.rounds, "round"), f"{number(stats.tokens_per_round or 0)} tokens per round"]
         if stats.acceptance_rate is not None:
             parts.append(f"acceptance {stats.acceptance_rate:.2f}")
-    parts.append(f"prompt: {stats.prompt_tokens} tokens in {duration(stats.prompt_seconds)}")
+    parts.append(f"prompt: {count(stats.prompt_tokens, 'token')} in {duration(stats.prompt_seconds)}")
     return ", ".join(parts)
 
 
@@ -128,9 +139,9 @@ def insight(reply: Reply) -> list[str]:
     if reply.estimated_speedup is None or not stats.rounds:
         return []
     shares = [
-        f"{_DOING[name]} {count / stats.rounds:.0%}"
-        + (f" (drafts of {number(drafted / count)})" if (drafted := stats.drafted_by_drafter[name]) else "")
-        for name, count in sorted(stats.rounds_by_drafter.items(), key=lambda item: -item[1])
+        f"{_DOING[name]} {rounds / stats.rounds:.0%}"
+        + (f" (drafts of {number(drafted / rounds)})" if (drafted := stats.drafted_by_drafter[name]) else "")
+        for name, rounds in sorted(stats.rounds_by_drafter.items(), key=lambda item: -item[1])
     ]
     times = {"verify": stats.verify_seconds, "draft": stats.draft_seconds, "other": stats.other_seconds}
     spent = ", ".join(f"{name} {duration(seconds)}" for name, seconds in times.items())
@@ -177,9 +188,8 @@ def forgotten(num_exchanges: int) -> str:
 
 def conversation(conversation: Conversation) -> str:
     """Return how long a conversation is, and how much of it the model does not see any more."""
-    count = len(conversation.exchanges)
     forgotten = f", {conversation.num_forgotten} of them forgotten" if conversation.num_forgotten else ""
-    return f"conversation: {count} {'exchange' if count == 1 else 'exchanges'}{forgotten}"
+    return f"conversation: {count(len(conversation.exchanges), 'exchange')}{forgotten}"
 
 
 def shortened(text: str) -> str:
@@ -205,10 +215,8 @@ def live_turn(stats: Stats, mode: str, context_size: int) -> str:
 
 def part(progress: PartProgress) -> str:
     """Return the live line while the parts of a text are read."""
-    done = round(_BAR * (progress.number - 1) / progress.total)
-    bar = "\u2588" * done + "\u2591" * (_BAR - done)
     left = "" if progress.seconds_left is None else f", about {duration(progress.seconds_left)} left"
-    return f"{bar} part {progress.number} of {progress.total}{left}"
+    return f"{progress_bar((progress.number - 1) / progress.total)} part {progress.number} of {progress.total}{left}"
 
 
 def plan_words(plan: Plan) -> str:
@@ -235,7 +243,6 @@ def worker(worker: Worker) -> list[str]:
         for device in worker.devices
     ]
     return [
-        f"lending {', '.join(lent)}, {worker.threads} {'thread' if worker.threads == 1 else 'threads'}, "
-        f"at {worker.address}; Ctrl-C ends it",
+        f"lending {', '.join(lent)}, {count(worker.threads, 'thread')}, at {worker.address}; Ctrl-C ends it",
         f"use it with `--rpc {worker.address}`; it serves one program at a time",
     ]

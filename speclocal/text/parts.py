@@ -41,7 +41,7 @@ def split(text: str, size: int, count: Callable[[str], int]) -> list[str]:
 
 
 def _end_of_part(text: str, start: int, size: int, count: Callable[[str], int]) -> int:
-    """Return where the part that begins at `start` ends, behind `start`."""
+    """Return where the part that begins at `start` ends, which is after `start`."""
     end = _fitting_end(text, start, size, count)
     if end == len(text):
         return end

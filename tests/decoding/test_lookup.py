@@ -104,7 +104,7 @@ def test_repetition_is_accepted() -> None:
 
 
 def test_a_copy_with_a_change_goes_on_in_the_same_place() -> None:
-    """Of several places where the last token stands, the one behind the interrupted copy is taken and called near."""
+    """Of several places where the last token stands, the one after the interrupted copy is taken and called near."""
     source = [1, 2, 3, 4, 5, 6, 7, 8, 9]
     elsewhere = [6, 30, 6, 30, 6, 30]  # more frequent, but not where the text was copied from
     drafter = LookupDrafter(min_match=1)

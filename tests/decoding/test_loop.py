@@ -12,9 +12,9 @@ from speclocal.decoding.acceptance import CoupledRule, RatioRule
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
-from speclocal.decoding.loop import common_prefix, read
+from speclocal.decoding.loop import common_prefix, reading
 from speclocal.decoding.planner import FixedPlanner
-from speclocal.decoding.types import Fate, Logits, Rule, SamplingParams
+from speclocal.decoding.types import Fate, Finish, Logits, Rule, SamplingParams
 from speclocal.errors import LogitsError
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -24,10 +24,10 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 every_rule = pytest.mark.parametrize("rule", [RatioRule(7), CoupledRule(7)], ids=["ratio", "coupled"])
 
 
-def stop_after(num_tokens: int) -> Callable[[int], str]:
+def stop_after(num_tokens: int) -> Callable[[int], Finish | None]:
     """Return an `ends` that makes the given number of tokens the whole reply."""
     asked: list[int] = []
-    return lambda token: "eos" if asked.append(token) or len(asked) == num_tokens else ""
+    return lambda token: Finish.EOS if asked.append(token) or len(asked) == num_tokens else None
 
 
 @every_mode
@@ -50,7 +50,7 @@ def test_nothing_follows_the_token_that_ends_the_reply(mode: str, size: int) -> 
         rounds = list(run(target, tokens, MODES[mode](size), RatioRule(1), ends=stop_after(num_tokens)))
         assert tokens[len(prompt) :] == plain_greedy(prompt, num_tokens)
         assert [token for round_ in rounds for token in round_.tokens] == tokens[len(prompt) :]
-        assert [round_.finish for round_ in rounds] == [""] * (len(rounds) - 1) + ["eos"]
+        assert [round_.finish for round_ in rounds] == [None] * (len(rounds) - 1) + [Finish.EOS]
         assert target.cached == tokens[:-1]
 
 
@@ -160,11 +160,11 @@ def test_failed_pass_changes_nothing(mode: str, how: str, error: type[Exception]
 def test_failing_end_check_changes_nothing(failing: int) -> None:
     """An error from `ends`, inside an accepted draft or not, drops the whole round."""
 
-    def ends(token: int) -> str:
+    def ends(token: int) -> Finish | None:
         asked.append(token)
         if len(asked) == failing:
             raise KeyboardInterrupt
-        return ""
+        return None
 
     asked: list[int] = []
     target, tokens, before = FakeModel(), [0, 1], [0, 1]
@@ -183,7 +183,7 @@ def test_last_place_in_the_context_is_used(mode: str, size: int) -> None:
         target, tokens = FakeModel(context_size=len(prompt) + room), list(prompt)
         rounds = list(run(target, tokens, MODES[mode](size), RatioRule(1), budget=99))
         assert tokens[len(prompt) :] == plain_greedy(prompt, room + 1)
-        assert rounds[-1].finish == "context"
+        assert rounds[-1].finish is Finish.CONTEXT
 
 
 def test_no_room_gives_no_round() -> None:
@@ -196,9 +196,9 @@ def test_no_room_gives_no_round() -> None:
 def test_budget_names_the_finish_before_the_context_does() -> None:
     """A reply that uses up budget and context with the same token was ended by its budget; an end beats both."""
     rounds = list(run(FakeModel(context_size=4), [0, 1], MODES["off"](0), RatioRule(1), budget=3))
-    assert rounds[-1].finish == "length"
+    assert rounds[-1].finish is Finish.LENGTH
     rounds = list(run(FakeModel(context_size=4), [0, 1], MODES["off"](0), RatioRule(1), budget=3, ends=stop_after(3)))
-    assert rounds[-1].finish == "eos"
+    assert rounds[-1].finish is Finish.EOS
 
 
 @pytest.mark.parametrize("budget", [1, 2, 5])
@@ -238,8 +238,8 @@ def test_empty_proposal_is_plain_decoding() -> None:
             assert round_.num_drafted == round_.num_tested == round_.num_accepted == 0
 
 
-def test_rows_behind_a_rejection_are_never_read() -> None:
-    """A row of NaN behind the first rejected token does no harm."""
+def test_rows_after_a_rejection_are_never_read() -> None:
+    """A row of NaN after the first rejected token does no harm."""
 
     class Poisoned(FakeModel):
         def forward(self, tokens: Sequence[int], num_rows: int) -> Logits:
@@ -260,22 +260,22 @@ def test_rows_behind_a_rejection_are_never_read() -> None:
 def test_reading_keeps_what_is_shared(can_rollback: bool) -> None:
     """A new prompt reads only what differs; a cache that cannot drop its end starts again; progress is counted."""
     model = FakeModel(max_pass=4, can_rollback=can_rollback)
-    assert list(read(model, [0, 1, 2, 3, 4, 5])) == [0, 4, 6]
-    assert list(read(model, [0, 1, 2, 3, 4, 5, 5])) == [6, 7]
-    assert list(read(model, [0, 1, 2, 3, 4, 5, 5])) == [7]
-    assert list(read(model, [0, 1, 3])) == ([2, 3] if can_rollback else [0, 3])
+    assert list(reading(model, [0, 1, 2, 3, 4, 5])) == [0, 4, 6]
+    assert list(reading(model, [0, 1, 2, 3, 4, 5, 5])) == [6, 7]
+    assert list(reading(model, [0, 1, 2, 3, 4, 5, 5])) == [7]
+    assert list(reading(model, [0, 1, 3])) == ([2, 3] if can_rollback else [0, 3])
     assert model.cached == [0, 1, 3]
-    assert list(read(model, [])) == [0]
+    assert list(reading(model, [])) == [0]
     assert model.cached == []
 
 
 def test_interrupted_reading_goes_on_where_it_stopped() -> None:
     """A consumer that stops between passes loses nothing."""
     model = FakeModel(max_pass=2)
-    progress = read(model, [0, 1, 2, 3, 4])
+    progress = reading(model, [0, 1, 2, 3, 4])
     assert [next(progress), next(progress)] == [0, 2]
     progress.close()
-    assert list(read(model, [0, 1, 2, 3, 4])) == [2, 4, 5]
+    assert list(reading(model, [0, 1, 2, 3, 4])) == [2, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,7 @@ def simulate(
     small = TimedModel(clock, lambda width: draft_factor * curve(width), noise=noise, can_rollback=can_rollback)
     planner = make(ModelDrafter(small, tail=tail))
     tokens = list(prompt)
-    for _ in read(target, tokens[:-1]):
-        pass
+    read(target, tokens[:-1])
     clock.now = 0.0
     target.widths.clear()
     rounds = list(

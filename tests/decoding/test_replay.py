@@ -16,7 +16,7 @@ from speclocal.decoding.loop import decode, read
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.recording import Guesses, Recording, record_guesses, record_reply
 from speclocal.decoding.replay import Clock, Machine, MakePlanner, Trace, replay
-from speclocal.decoding.types import SamplingParams
+from speclocal.decoding.types import Finish, SamplingParams
 
 EXACT = (Exactness(0, (1,)),)
 COSTS = Calibration({width: 1 + 0.3 * (width - 1) for width in sorted((*NARROW, *WIDE))}, 0.2, EXACT)
@@ -69,8 +69,7 @@ def real_seconds(target: FakeModel, draft: FakeModel, make: MakePlanner, clock: 
     """Return what decoding really takes by the models' clock; both have read the prompt."""
     for model in (target, draft):
         model.rollback(0)
-        for _ in read(model, PROMPT[:-1]):
-            pass
+        read(model, PROMPT[:-1])
     tokens, began = list(PROMPT), clock.now
     planner = make(lambda tail: ModelDrafter(draft, tail=tail))
     for _ in decode(target, tokens, planner, RatioRule(0), SamplingParams(), budget=NUM_TOKENS, clock=clock):
@@ -107,7 +106,7 @@ def test_a_rejection_costs_what_going_back_costs(plan: str) -> None:
 
 
 def test_a_replay_of_auto_comes_close() -> None:
-    """Auto also looks at how sure the draft model is behind its own wrong guesses, which no trace can hold."""
+    """Auto also looks at how sure the draft model is after its own wrong guesses, which no trace can hold."""
     clock = Clock()
     target, draft = TimedModel(clock, COSTS), TimedModel(clock, CHEAP, noise=0.4)
     recording = recorded(clock, target)
@@ -134,7 +133,7 @@ def test_a_reply_is_recorded_up_to_its_end() -> None:
     whole = recorded(clock, target)
     assert len(whole.emitted) == NUM_TOKENS
     end = whole.emitted[5]
-    cut = record_reply(target, PROMPT, NUM_TOKENS, lambda token: "eos" if token == end else "", COSTS, clock)
+    cut = record_reply(target, PROMPT, NUM_TOKENS, lambda token: Finish.EOS if token == end else None, COSTS, clock)
     assert cut.emitted == whole.emitted[: whole.emitted.index(end) + 1]
 
 
@@ -208,8 +207,7 @@ def test_where_guesses_end_drafting_ends() -> None:
     target.rollback(0)
     draft.rollback(0)
     for model in (target, draft):
-        for _ in read(model, PROMPT[:-1]):
-            pass
+        read(model, PROMPT[:-1])
     planner, began = FixedPlanner(ModelDrafter(draft, num_shared=8), 4), clock.now
     for _ in decode(target, tokens, planner, RatioRule(0), SamplingParams(), budget=NUM_TOKENS, clock=clock):
         pass

@@ -4,7 +4,7 @@ import pytest
 from fakes import GREEDY, MODES, FakeModel, run
 
 from speclocal.decoding.acceptance import RatioRule
-from speclocal.decoding.loop import decode, read
+from speclocal.decoding.loop import decode, reading
 from speclocal.decoding.stats import Stats
 from speclocal.decoding.types import Distribution, Fate, Proposal, Round, Verdict
 
@@ -60,7 +60,7 @@ def test_times_of_a_round_are_parts_of_its_whole() -> None:
     """Drafting lasts to the pass, the pass to its logits; with a clock that counts its readings: 1, 1 and 3."""
     readings = iter(range(100))
     target = FakeModel()
-    list(read(target, [0]))
+    list(reading(target, [0]))
     rounds = decode(target, [0, 1], MODES["itself"](2), RatioRule(1), GREEDY, budget=4, clock=lambda: next(readings))
     for round_ in rounds:
         assert (round_.draft_seconds, round_.verify_seconds, round_.seconds) == (1, 1, 3)

@@ -111,7 +111,7 @@ def test_match_by_hand(text: list[int], expected: Match | None) -> None:
     ],
 )
 def test_copy_that_reaches_the_end_goes_on_with_itself(position: int, size: int, copied: list[int]) -> None:
-    """A copy is the text, and behind its end the copied part again."""
+    """A copy is the text, and after its end the copied part once more."""
     assert automaton([1, 2, 3, 4]).copy_from(position, size) == copied
 
 

@@ -293,7 +293,7 @@ def test_another_draft_model_changes_nothing_but_the_drafts(open_chat: OpenChat,
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_stop_string_ends_history_and_cache_at_one_place(open_chat: OpenChat, mode: Mode) -> None:
-    """What is behind a stop string was never said: history, and the next reply, are those of plain decoding."""
+    """What is after a stop string was never said: history, and the next reply, are those of plain decoding."""
     plain = open_chat()
     text = say(plain, "hello").text
     stop = text[4:7]

@@ -286,7 +286,7 @@ def test_a_reserve_stays_free() -> None:
 
 
 def test_what_a_model_takes_is_gone(big: Demand) -> None:
-    """A device has less free behind a model, and never less than nothing."""
+    """A device has less free beside a model, and never less than nothing."""
     (left,) = left_by(big, [gpu("CUDA0", 24)])
     assert left.free_bytes == 24 * GB - device_bytes(big, [gpu("CUDA0", 24)], 33)[0]
     assert left_by(big, [gpu("CUDA0", 1)])[0].free_bytes == 0

@@ -78,8 +78,7 @@ def forks(
         plain, _ = decoded(make(), prompt, "off", right, params)
         _, rounds = decoded(make(), prompt, mode, rule or right, params)
         target = make()
-        for _ in read(target, prompt[:-1]):
-            pass
+        read(target, prompt[:-1])
         found.append(fork_of(target, prompt, plain, rounds, right, params))
     return found
 
@@ -150,8 +149,7 @@ def test_a_reply_that_ends_early_is_a_bug() -> None:
     prompt, rule = PROMPTS[1], CoupledRule(0)
     plain, rounds = decoded(FakeModel(), prompt, "off", rule, GREEDY)
     target = FakeModel()
-    for _ in read(target, prompt[:-1]):
-        pass
+    read(target, prompt[:-1])
     fork = fork_of(target, prompt, plain, rounds[:-2], rule, GREEDY)
     assert fork
     assert (fork.position, fork.other_token, fork.cause) == (LENGTH - 2, None, Cause.BUG)

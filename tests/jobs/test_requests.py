@@ -1,4 +1,4 @@
-"""What a model is asked for: form, length, question and language in words, always behind the text."""
+"""What a model is asked for: form, length, question and language in words, always after the text."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_a_draft_model_may_have_a_shorter_context(folder: Path) -> None:
 
 @pytest.mark.parametrize(("target", "draft"), [("target", "padded"), ("padded", "target")])
 def test_a_padded_vocabulary_is_no_obstacle(folder: Path, target: str, draft: str) -> None:
-    """Models that differ in unused ids behind their vocabularies are a pair, and the text is the target's."""
+    """Models that differ in unused ids after their vocabularies are a pair, and the text is the target's."""
     with Session(ModelFile("t", folder / target), ModelFile("d", folder / draft), Placement(1)) as session:
         session.open_context(100, ReplySettings(max_tokens=100))
         prompt = prompt_tokens(session, "the cat", raw=True)

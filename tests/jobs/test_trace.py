@@ -24,7 +24,7 @@ def test_the_threshold_decides_under_the_ratio_rule() -> None:
     fates = [drafted.fate for tokens in traced for drafted in tokens]
     assert set(fates) == set(DraftFate)
     for tokens in traced:
-        judged = [drafted for drafted in tokens if drafted.fate is not DraftFate.DROPPED]
+        judged = [drafted for drafted in tokens if drafted.fate is not DraftFate.UNTESTED]
         for drafted in judged:
             assert drafted.p is not None
             assert drafted.draw is not None
@@ -37,7 +37,7 @@ def test_the_threshold_decides_under_the_ratio_rule() -> None:
 def test_the_choice_of_the_target_decides_under_the_coupled_rule() -> None:
     """There is no draw and no threshold: a token is accepted if it is what the target emits in any case."""
     traced = [drafted for round_ in rounds(CoupledRule(3)) for drafted in drafted_tokens(round_)]
-    judged = [drafted for drafted in traced if drafted.fate is not DraftFate.DROPPED]
+    judged = [drafted for drafted in traced if drafted.fate is not DraftFate.UNTESTED]
     assert {drafted.fate for drafted in judged} == {DraftFate.ACCEPTED, DraftFate.REJECTED}
     for drafted in judged:
         assert (drafted.draw, drafted.threshold) == (None, None)
@@ -52,17 +52,17 @@ def test_a_trace_agrees_with_the_counts(mode: str, params: SamplingParams) -> No
         tokens = drafted_tokens(round_)
         assert [drafted.token for drafted in tokens] == list(round_.proposal.tokens)
         assert sum(drafted.fate is DraftFate.ACCEPTED for drafted in tokens) == round_.num_accepted
-        assert sum(drafted.fate is not DraftFate.DROPPED for drafted in tokens) == round_.num_tested
+        assert sum(drafted.fate is not DraftFate.UNTESTED for drafted in tokens) == round_.num_tested
         assert [drafted.emitted for drafted in tokens[: round_.num_tested]] == round_.tokens[: round_.num_tested]
 
 
-def test_tokens_behind_the_end_of_a_reply_are_dropped() -> None:
-    """A reply that ends inside an accepted draft leaves the rest of the draft unjudged."""
+def test_tokens_after_the_end_of_a_reply_are_untested() -> None:
+    """A reply that ends inside an accepted draft leaves the rest of the draft untested."""
     verdicts = (Verdict(7, Fate.ACCEPTED, 7, 1.0, 1.0, 0.5),)
     round_ = Round(10, "lookup", Proposal.copied([7, 8]), verdicts, 0.0, 0.0, 0.0, "eos")
     assert drafted_tokens(round_) == [
         DraftedToken(7, 1.0, DraftFate.ACCEPTED, 7, 1.0, 1.0, 0.5),
-        DraftedToken(8, 1.0, DraftFate.DROPPED),
+        DraftedToken(8, 1.0, DraftFate.UNTESTED),
     ]
 
 

@@ -11,7 +11,7 @@ import llama_cpp
 import numpy as np
 import pytest
 
-from speclocal.decoding.loop import read
+from speclocal.decoding.loop import read, reading
 from speclocal.errors import ModelError
 from speclocal.llama import checkpoints
 from speclocal.llama.model import LlamaModel
@@ -35,8 +35,7 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def fill(model: LlamaModel, tokens: Sequence[int]) -> None:
-    for _ in read(model, tokens):
-        pass
+    read(model, tokens)
 
 
 def says(model: LlamaModel) -> Any:
@@ -127,7 +126,7 @@ def test_states_of_an_earlier_pass_are_not_taken_for_those_of_the_last(name: str
     model.rollback(42)
     model.forward(TEXT[42:48], 6)
     model.rollback(45)
-    model.rollback(43)  # a second time behind one pass
+    model.rollback(43)  # a second time after one pass
     fill(fresh, TEXT[:43])
     assert list(model.cached) == TEXT[:43]
     assert np.allclose(says(model), says(fresh), atol=1e-4)
@@ -146,7 +145,7 @@ def test_a_chat_goes_back_to_its_turns(name: str, open_model: Any) -> None:
         turns.append(end)
     assert sorted({model.nearest(length) for length in range(301)}) == turns
     model.rollback(140)
-    for token in TEXT[:160]:  # what was behind is another text
+    for token in TEXT[:160]:  # what came after is another text
         model.forward([token], 1)
     assert sorted({model.nearest(length) for length in range(301)}) == [0, 50, 60, 140, 300]
 
@@ -293,7 +292,7 @@ def test_a_window_brought_back_is_not_taken_for_the_text(open_model: Any) -> Non
     assert [model.nearest(length) for length in (0, 60, 99, 100)] == [0, 0, 0, 100]
     model.forward(TEXT[100:110], 10)
     assert [model.nearest(length) for length in (99, 100, 105)] == [0, 100, 105]
-    assert list(read(model, TEXT[:90])) == [0, 90]
+    assert list(reading(model, TEXT[:90])) == [0, 90]
     fill(fresh, TEXT[:90])
     assert np.allclose(says(model), says(fresh), atol=1e-4)
 

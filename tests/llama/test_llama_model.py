@@ -12,7 +12,7 @@ import psutil
 import pytest
 from fakes import FakeModel
 
-from speclocal.decoding.loop import read
+from speclocal.decoding.loop import read, reading
 from speclocal.decoding.types import Logits, Model
 from speclocal.errors import ContextError, ModelError, OutOfMemoryError, SpeclocalError
 from speclocal.llama.formats import KvType
@@ -162,8 +162,8 @@ def test_chunked_reading_equals_one_pass(name: str, new_model: NewModel) -> None
     chunked, whole = new_model(name), new_model(name)
     tokens = some_tokens(chunked, 50)
     chunked.max_pass = 16
-    assert list(read(chunked, tokens)) == [0, 16, 32, 48, 50]
-    assert list(read(whole, tokens)) == [0, 50]
+    assert list(reading(chunked, tokens)) == [0, 16, 32, 48, 50]
+    assert list(reading(whole, tokens)) == [0, 50]
     assert list(chunked.cached) == list(whole.cached) == tokens
     assert np.allclose(row_after(chunked, [4]), row_after(whole, [4]), atol=1e-4)
 
@@ -174,9 +174,9 @@ def test_reading_keeps_what_two_prompts_share(name: str, new_model: NewModel) ->
     model, fresh = new_model(name), new_model(name)
     first = some_tokens(model, 40)
     second = [*first[:25], first[25] - 1, *some_tokens(model, 14, salt=1)]
-    assert list(read(model, first)) == [0, 40]
-    assert list(read(model, second)) == [25, 40]
-    assert list(read(fresh, second)) == [0, 40]
+    assert list(reading(model, first)) == [0, 40]
+    assert list(reading(model, second)) == [25, 40]
+    assert list(reading(fresh, second)) == [0, 40]
     assert list(model.cached) == second
     assert np.allclose(row_after(model, [4]), row_after(fresh, [4]), atol=1e-4)
 
@@ -188,12 +188,12 @@ def test_reading_a_changed_prompt_goes_back_to_a_checkpoint(name: str, new_model
     model.max_pass = 16
     first = some_tokens(model, 40)
     second = [*first[:25], first[25] - 1, *some_tokens(model, 14, salt=1)]
-    assert list(read(model, first)) == [0, 16, 32, 40]
-    assert list(read(model, [*first, 3, 4])) == [40, 42]
-    assert list(read(model, second)) == [16, 32, 40]
-    assert list(read(model, [second[0] - 1, 3, 4])) == [0, 3]
-    assert list(read(model, second)) == [0, 16, 32, 40]
-    assert list(read(fresh, second)) == [0, 40]
+    assert list(reading(model, first)) == [0, 16, 32, 40]
+    assert list(reading(model, [*first, 3, 4])) == [40, 42]
+    assert list(reading(model, second)) == [16, 32, 40]
+    assert list(reading(model, [second[0] - 1, 3, 4])) == [0, 3]
+    assert list(reading(model, second)) == [0, 16, 32, 40]
+    assert list(reading(fresh, second)) == [0, 40]
     assert np.allclose(row_after(model, [4]), row_after(fresh, [4]), atol=1e-4)
 
 
@@ -241,8 +241,7 @@ def test_every_slot_of_the_context_can_be_filled(name: str, new_model: NewModel)
     """Exactly `context_size` tokens fit; the next is refused with the size and a way out, and changes nothing."""
     model = new_model(name)
     tokens = some_tokens(model, model.context_size)
-    for _ in read(model, tokens[:-1]):
-        pass
+    read(model, tokens[:-1])
     last = row_after(model, tokens[-1:])
     assert np.isfinite(last).all()
     with pytest.raises(ContextError, match=f"fit .*{model.context_size}"):
@@ -262,8 +261,7 @@ def test_context_size_is_what_llama_cpp_gives(asked: int, open_model: Any) -> No
     model = open_model("llama", asked)
     assert model.context_size >= asked
     assert model.context_size == llama_cpp.llama_n_ctx(model._context)
-    for _ in read(model, [3] * model.context_size):
-        pass
+    read(model, [3] * model.context_size)
     with pytest.raises(ContextError):
         model.forward([3], 0)
 
@@ -338,8 +336,7 @@ def test_interrupted_pass_leaves_a_cache_to_go_on_from(
             model.forward([3, 4, 5], 1)
     assert list(model.cached) == tokens
     for m in (model, fresh):
-        for _ in read(m, tokens):
-            pass
+        read(m, tokens)
     assert np.allclose(row_after(model, [3, 4, 5]), row_after(fresh, [3, 4, 5]), atol=1e-4)
 
 
@@ -373,8 +370,7 @@ def test_a_snapshot_that_does_not_fit_leaves_an_empty_cache(open_model: Any) -> 
     """A context with too little room, or half a snapshot, is an error, and the cache can be used."""
     large, small, fresh = open_model("llama", 512), open_model("llama", 256), open_model("llama", 256)
     tokens = some_tokens(large, 300)
-    for _ in read(large, tokens):
-        pass
+    read(large, tokens)
     state = large.snapshot()
     for unfit in (state, state[: len(state) // 2], state[:3], state[:0]):
         small.forward([3, 4, 5], 0)
@@ -398,7 +394,7 @@ def test_threads_do_not_change_the_logits(path_of: Any, open_model: Any) -> None
 def test_width_of_a_pass_does_not_matter_in_a_long_context(threads: int, widths: list[int], path_of: Any) -> None:
     """Behind many tokens, too, passes of different width give the same bits on a CPU.
 
-    Not those of one token: behind more than 256 tokens llama.cpp splits their attention among several threads and
+    Not those of one token: after more than 256 tokens llama.cpp splits their attention among several threads and
     sums it in another order.
     """
     if llama_cpp.llama_supports_gpu_offload():
@@ -406,8 +402,7 @@ def test_width_of_a_pass_does_not_matter_in_a_long_context(threads: int, widths:
     weights = Weights(path_of("llama"), Placement(threads))
     model = LlamaModel(weights, 1024)
     tokens = some_tokens(model, 600)
-    for _ in read(model, tokens):
-        pass
+    read(model, tokens)
 
     def rows(width: int) -> Logits:
         model.rollback(600)

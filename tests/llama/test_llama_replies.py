@@ -15,7 +15,7 @@ from speclocal.decoding.acceptance import CoupledRule
 from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
-from speclocal.decoding.loop import decode, read
+from speclocal.decoding.loop import decode, read, reading
 from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.types import Drafter, Planner, Round, SamplingParams
 from speclocal.errors import LogitsError
@@ -42,8 +42,7 @@ def reply(
 ) -> tuple[list[int], list[Round]]:
     """Return the whole text and its rounds, and check after each that the cache holds all tokens but the last."""
     tokens, rounds = list(prompt), []
-    for _ in read(target, tokens[:-1]):
-        pass
+    read(target, tokens[:-1])
     for round_ in decode(target, tokens, planner, CoupledRule(7), params, budget=budget):
         assert list(target.cached) == tokens[:-1]
         rounds.append(round_)
@@ -148,7 +147,7 @@ def test_next_turn_continues_the_cache(name: str, open_model: Any) -> None:
     """A prompt that begins with the whole last text is read from where the cache ends, whatever the kind of cache."""
     target = open_model(name)
     text, _ = reply(target, prompt_of(target, 30), FixedPlanner(NoDrafter(), 0), GREEDY, budget=20)
-    assert next(read(target, [*text, 5, 6, 7])) == len(text) - 1
+    assert next(reading(target, [*text, 5, 6, 7])) == len(text) - 1
 
 
 def test_sliding_window_rolls_back_further_than_its_window(open_model: Any) -> None:
@@ -168,16 +167,14 @@ def test_stopping_after_any_round_leaves_a_usable_cache(name: str, open_model: A
     target, fresh = open_model(name), open_model(name)
     for stop in (1, 2, 5):
         tokens = prompt_of(target, 30)
-        for _ in read(target, tokens[:-1]):
-            pass
+        read(target, tokens[:-1])
         rounds = decode(target, tokens, FixedPlanner(LookupDrafter(), 6), CoupledRule(7), GREEDY, budget=50)
         for _ in range(stop):
             next(rounds)
         rounds.close()
         assert list(target.cached) == tokens[:-1]
     for model in (target, fresh):
-        for _ in read(model, tokens):
-            pass
+        read(model, tokens)
     assert np.allclose(target.forward([5], 1), fresh.forward([5], 1), atol=1e-4)
 
 
@@ -190,8 +187,7 @@ def test_broken_weights_are_one_clear_error(tmp_path: Path) -> None:
     weights = Weights(path, Placement(1))
     target = LlamaModel(weights, 256)
     tokens = [5, 6, 7]
-    for _ in read(target, tokens[:-1]):
-        pass
+    read(target, tokens[:-1])
     with pytest.raises(LogitsError):
         next(decode(target, tokens, FixedPlanner(NoDrafter(), 0), CoupledRule(7), GREEDY, budget=5))
     assert list(target.cached) == tokens[:-1]

@@ -231,7 +231,7 @@ def test_padding_is_no_difference(load: LoadVocab) -> None:
 
 
 def test_added_tokens_are_told_from_padding(load: LoadVocab) -> None:
-    """Tokens that one model has behind those of the other are counted and the first are named: still a pair."""
+    """Tokens that one model has after those of the other are counted and the first are named: still a pair."""
     names = ("<tool>", "<call>", "<result>", "<image>")
     plain, more = load(tiny.bpe()), load(tiny.bpe(user_defined=names).padded(400))
     assert compare_vocabularies(plain, more).fits

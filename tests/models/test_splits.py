@@ -47,7 +47,7 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
 
 
 def test_parts_glued_together_are_recognized(tmp_path: Path) -> None:
-    """Written one behind the other, as split archives are joined, parts make a file of which only the first counts."""
+    """Written one after the other, as split archives are joined, parts make a file of which only the first counts."""
     (tmp_path / "big.gguf").write_bytes(b"".join(PARTS.values()))
     with pytest.raises(DamagedModelError) as caught:
         check_model(tmp_path / "big.gguf")
@@ -60,7 +60,7 @@ def test_whole_models_glued_together_are_recognized(tmp_path: Path) -> None:
     assert damage(tmp_path / "two.gguf") == "it is files glued together, and only the first can be read"
 
 
-def test_bytes_behind_the_data_that_are_no_header_do_no_harm(tmp_path: Path) -> None:
+def test_bytes_after_the_data_that_are_no_header_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "padded.gguf").write_bytes(ggufs.model() + bytes(5000))
     check_model(tmp_path / "padded.gguf")
 

@@ -20,7 +20,7 @@ asked = json.loads(sys.argv[1])
 class Scripted:
     """A reply that says what it is told to, and waits for a file named `go` where it is told to."""
 
-    finish_reason = ""
+    finish_reason: str | None = None
     stats = Stats(prompt_tokens=5, tokens=7, rounds=3, drafted=6, tested=5, accepted=4, decode_seconds=1.0)
     estimated_speedup = None
 

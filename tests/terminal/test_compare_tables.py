@@ -38,9 +38,9 @@ def test_a_task_in_80_columns() -> None:
         "off         8.00  7.84-8.16        1                                 ██████│",
         "lookup      4.00  3.90-4.08    0.50x  0.45-0.55    0.60x  yes        ███   │",
         "auto        8.08  7.77-8.25    1.00x  0.91-1.11    1.00x  yes        ██████│",
-        "mode      accepted  places        used  per round       theory  time",
-        "lookup  0.80 of 15  █▅█     0.67 of 18       2.00  1.98x 1.52x  ········",
-        "auto    0.80 of 15  █▅█     0.67 of 18       2.00  1.98x 1.52x  ········",
+        "mode      accepted  by position        used  per round       theory  time",
+        "lookup  0.80 of 15  █▅█          0.67 of 18       2.00  1.98x 1.52x  ········",
+        "auto    0.80 of 15  █▅█          0.67 of 18       2.00  1.98x 1.52x  ········",
     ]
 
 

@@ -86,7 +86,7 @@ def test_a_pair_is_tried(run: Run, models: Models) -> None:
 
 
 def test_several_candidates_are_ranked(run: Run, models: Models) -> None:
-    """`--drafts A B C` and draft models behind the target are the same; those that cannot draft are last."""
+    """`--drafts A B C` and draft models after the target are the same; those that cannot draft are last."""
     names = (models.stranger, models.draft, models.sentencepiece)
     ran = run("doctor", models.target, "--drafts", *names, *SHORT)
     assert ran.code == 0

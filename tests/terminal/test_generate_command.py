@@ -126,7 +126,7 @@ def test_raw_continues_the_text_without_a_template(ask: Run) -> None:
 
 
 def test_stdin_is_added_to_the_prompt(ask: Run) -> None:
-    """Piped text stands behind the prompt, after an empty line; alone it is the prompt."""
+    """Piped text stands after the prompt, after an empty line; alone it is the prompt."""
     asked = ask("Translate:\n\nbonjour", "-n", "4", "--json", "--mode", "off").json
     both = ask("Translate:", "-n", "4", "--json", "--mode", "off", stdin=b"bonjour").json
     alone = ask("-n", "4", "--json", "--mode", "off", stdin=b"Translate:\n\nbonjour").json

@@ -93,7 +93,7 @@ def test_a_strip_has_a_block_for_every_token_of_a_pass(made_up: Comparison) -> N
     rounds = (RoundRecord(0, "lookup", 5, 3, 2, 3, 0.0, 0.0), RoundRecord(3, "off", 0, 0, 0, 1, 0.0, 0.0))
     shown = section(replace(made_up, replies=(replace(made_up.replies[0], rounds=rounds),)))
     [strip] = shown.strips
-    assert strip.rounds[0] == ("accepted", "accepted", "rejected", "unjudged", "unjudged", "target")
+    assert strip.rounds[0] == ("accepted", "accepted", "rejected", "untested", "untested", "target")
     assert strip.rounds[1] == ("target",)
 
 

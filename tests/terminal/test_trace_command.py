@@ -61,7 +61,7 @@ def test_lines_of_json_are_the_reply(trace: Trace, run: Run, options: list[str])
     assert sum(len(round_["drafted"]) for round_ in rounds) == reply["stats"]["drafted"]
     fates = [drafted["fate"] for round_ in rounds for drafted in round_["drafted"]]
     assert fates.count("accepted") == reply["stats"]["accepted"]
-    assert [round_["finish"] for round_ in rounds] == [""] * (len(rounds) - 1) + [reply["finish_reason"]]
+    assert [round_["finish"] for round_ in rounds] == [None] * (len(rounds) - 1) + [reply["finish_reason"]]
     position = 0
     for round_ in rounds:
         assert round_["position"] == position
@@ -93,7 +93,7 @@ def test_paper_shows_marks_numbers_and_times(trace: Trace) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
     rounds = lines_of(trace("--jsonl", "-").out)
-    marks = {"accepted": "+", "rejected": "-", "dropped": "."}
+    marks = {"accepted": "+", "rejected": "-", "untested": "."}
     for number, round_ in enumerate(rounds, 1):
         count = len(round_["drafted"])
         drafted = f"draft drafted {count} token{'s' * (count > 1)}" if count else "nothing drafted"

@@ -16,7 +16,7 @@ class LookupDrafter:
     """Copies from the latest place where the longest matching suffix went on as it most often did.
 
     A copy with changes (an edited file, a quotation) breaks off and goes on a few tokens further in the same place.
-    So the drafter remembers where it copied from, and of several weak matches prefers one close behind that.
+    So the drafter remembers where it copied from, and of several weak matches prefers one close after that.
     """
 
     name = "lookup"

@@ -19,7 +19,7 @@ class ModelDrafter:
     logits is never looked at, and a text with an id it lacks gets no draft.
     tail: how many unread tokens it reads at most, the last ones of the text; None for all that fit its context.
 
-    Between rounds the cache holds the text from `_start` on as far as it was read, and behind that the last guesses.
+    Between rounds the cache holds the text from `_start` on as far as it was read, and after that the last guesses.
     """
 
     name = "draft"
@@ -80,7 +80,6 @@ class ModelDrafter:
         """Read the text from `start + agreed` on, and return the logits after its last token: [num_shared]."""
         text = tokens[start:]
         last_pass = max(agreed, len(text) - self.model.max_pass)
-        for _ in read(self.model, text[:last_pass], agreed):
-            pass
+        read(self.model, text[:last_pass], agreed)
         self._start, self._agreed = start, len(text)
         return self.model.forward(text[last_pass:], 1)[0, : self.num_shared]
