@@ -26,7 +26,7 @@ from speclocal.decoding.types import (
     Round,
     Rule,
     SamplingParams,
-    Worth,
+    StopRule,
 )
 from speclocal.errors import ContextError
 
@@ -128,7 +128,7 @@ class WildDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         pass
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         rng = np.random.default_rng([size, len(tokens), tokens[-1]])
         drafted = rng.integers(self.vocab_size, size=rng.integers(size + 1)).tolist()
         return Proposal(tuple(drafted), tuple(self._odd_distribution(rng) for _ in drafted))
@@ -150,7 +150,7 @@ class DieDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         pass
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         start = len(tokens)
         drafted = tuple(rule.draft(self.q, start + i, start) for i in range(size))
         return Proposal(drafted, (self.q,) * size)
@@ -161,8 +161,8 @@ class GreedyDrafter(ModelDrafter):
 
     name = "greedy"
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
-        return super().propose(tokens, size, GREEDY, rule, worth)
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
+        return super().propose(tokens, size, GREEDY, rule, stop)
 
 
 class FicklePlanner:

@@ -82,7 +82,7 @@ class Calibration:
         """Whether exact widths were looked for at a long context too."""
         return self.exact[-1].depth > DEEP
 
-    def replayable_widths(self, depth: int, num_droppable: int) -> tuple[int, ...]:
+    def rereadable_widths(self, depth: int, num_droppable: int) -> tuple[int, ...]:
         """Return the exact widths of a pass that stays exact where rejecting more than `num_droppable` tokens of it
         means reading those before them again, in a pass of any smaller width."""
         widths = self.exact_widths(depth)

@@ -68,7 +68,7 @@ def decode(
         start = len(tokens)
         limit = min(budget - 1, target.context_size - start, target.max_rows - 1)
         plan = planner.plan(tokens, limit)
-        proposal = plan.drafter.propose(tokens, min(plan.size, limit), params, rule, plan.worth)
+        proposal = plan.drafter.propose(tokens, min(plan.size, limit), params, rule, plan.stop)
         drafted = clock()
 
         try:

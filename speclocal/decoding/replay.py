@@ -20,7 +20,7 @@ from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.loop import decode
 from speclocal.decoding.stats import Stats
-from speclocal.decoding.types import Logits, Planner, Proposal, Rule, SamplingParams, Worth
+from speclocal.decoding.types import Logits, Planner, Proposal, Rule, SamplingParams, StopRule
 
 ALL = 1 << 30
 """More tokens than any pass has."""
@@ -142,10 +142,10 @@ class PlayedDrafter(ModelDrafter):
         super().__init__(played, tail=tail)
         self._played = played
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         if not self._played.has_guess(len(tokens)):
             return Proposal()
-        return super().propose(tokens, size, params, rule, worth)
+        return super().propose(tokens, size, params, rule, stop)
 
     def _catch_up(self, tokens: Sequence[int], start: int, agreed: int) -> Logits:
         self._played.start = start

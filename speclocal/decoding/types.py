@@ -194,27 +194,27 @@ class Rule(Protocol):
         """Draw the target's own token."""
 
 
-class Worth(Protocol):
+class StopRule(Protocol):
     """Tells a drafter that pays for every token when to stop.
 
     Asked before a token is drawn, never after: a token that is drawn is always judged, or its absence would say
     something about it and bias what is emitted.
     """
 
-    def drafting(self, drafted: Sequence[int]) -> bool:
+    def wants_step(self, drafted: Sequence[int]) -> bool:
         """Return whether one more token after those already drafted is worth a step of the drafter."""
 
-    def keeping(self, index: int, logits: Logits) -> bool:
+    def wants_token(self, index: int, logits: Logits) -> bool:
         """Return whether that token, to be drawn from the drafter's `logits` [V], is worth a place in the pass."""
 
 
-class Always:
+class NeverStop:
     """Draft on, whatever it costs: the answer of every fixed draft length."""
 
-    def drafting(self, drafted: Sequence[int]) -> bool:
+    def wants_step(self, drafted: Sequence[int]) -> bool:
         return True
 
-    def keeping(self, index: int, logits: Logits) -> bool:
+    def wants_token(self, index: int, logits: Logits) -> bool:
         return True
 
 
@@ -226,7 +226,7 @@ class Drafter(Protocol):
     def begin(self, tokens: Sequence[int]) -> None:
         """Take notice of a reply that continues `tokens`; from here to the next `begin` the text only grows."""
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         """Guess up to `size` tokens that follow `tokens`."""
 
 
@@ -236,7 +236,7 @@ class Plan:
 
     drafter: Drafter
     size: int
-    worth: Worth = field(default_factory=Always)
+    stop: StopRule = field(default_factory=NeverStop)
 
 
 class Planner(Protocol):

@@ -108,7 +108,7 @@ class Planners:
                 "is plain there; `--kv-type bf16` can change that"
             )
         planner = self._auto_planner(calibration, with_draft=mode is not Mode.LOOKUP)
-        planner.exact_widths = partial(calibration.replayable_widths, num_droppable=self._target.num_droppable)
+        planner.exact_widths = partial(calibration.rereadable_widths, num_droppable=self._target.num_droppable)
         return planner
 
     def _model_drafter(self, tail: int | None = None) -> ModelDrafter:

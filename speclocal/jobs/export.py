@@ -16,7 +16,7 @@ from pathlib import Path
 
 from speclocal.decoding.costs import Calibration, PassCosts
 from speclocal.decoding.drafters.suffixes import Match
-from speclocal.decoding.odds import DraftOdds, LookupOdds
+from speclocal.decoding.estimates import DraftAcceptance, LookupAcceptance
 from speclocal.decoding.theory import best_length, break_even, speedup
 from speclocal.errors import ModelError, UsageError
 from speclocal.jobs.calibration import known_calibration
@@ -106,11 +106,11 @@ def _tuned(target: Calibration | None, draft: Calibration | None, *, has_draft: 
     if target is None or (has_draft and draft is None):
         return Tuning(FIXED_LENGTH[Mode.LOOKUP], FIXED_LENGTH[Mode.DRAFT] if has_draft else 0)
     verify_ratio = _verify_ratio(target)
-    copied = LookupOdds().rate(Match(_MATCH, end=0, num_followed=1, num_seen=1), 0)
+    copied = LookupAcceptance().rate(Match(_MATCH, end=0, num_followed=1, num_seen=1), 0)
     num_copied = best_length(copied, 0.0, verify_ratio, _LONGEST_COPY)
     if draft is None:
         return Tuning(num_copied, 0, measured=True)
-    typical, cost_ratio = DraftOdds().typical, draft.seconds[1] / target.seconds[1]
+    typical, cost_ratio = DraftAcceptance().typical, draft.seconds[1] / target.seconds[1]
     num_drafted = best_length(typical, cost_ratio, verify_ratio, _LONGEST_DRAFT)
     gain = speedup(typical, max(1, num_drafted), cost_ratio, verify_ratio)
     least = break_even(1, cost_ratio, verify_ratio)

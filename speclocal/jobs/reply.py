@@ -108,7 +108,7 @@ class Reply:
         """How much faster than plain decoding this was, by the measured cost of a one-token pass; None if unknown."""
         if not isinstance(self._planner, AutoPlanner) or not self.stats.decode_seconds:
             return None
-        return self._planner.plain_seconds(self.stats.tokens) / self.stats.decode_seconds
+        return self._planner.pricing.plain_seconds(self.stats.tokens) / self.stats.decode_seconds
 
     @property
     def why_no_draft_model(self) -> DraftModelVerdict | None:
@@ -116,8 +116,9 @@ class Reply:
         planner = self._planner
         if not isinstance(planner, AutoPlanner) or not planner.draft or self.stats.drafted_by_drafter.get("draft"):
             return None
-        cost_ratio = planner.draft_costs.seconds(1) / planner.costs.seconds(1)
-        return DraftModelVerdict(cost_ratio, planner.draft_odds.typical, planner.draft_model_speedup())
+        pricing = planner.pricing
+        cost_ratio = pricing.draft_costs.seconds(1) / pricing.costs.seconds(1)
+        return DraftModelVerdict(cost_ratio, pricing.draft_acceptance.typical, pricing.draft_model_speedup())
 
     @property
     def token_ids(self) -> list[int]:

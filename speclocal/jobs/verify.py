@@ -34,7 +34,7 @@ from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
 
 FALSE_ALARM = 1e-6
-"""The odds that samples of the right distribution fail any of the tests of a run, about."""
+"""The chance that samples of the right distribution fail any of the tests of a run, about."""
 NUM_REPLIES = 4000
 """Simulated replies for every place and drafter."""
 

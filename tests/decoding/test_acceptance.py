@@ -14,11 +14,11 @@ from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.randomness import Use, uniform
 from speclocal.decoding.types import (
-    Always,
     Distribution,
     Drafter,
     Fate,
     Logits,
+    NeverStop,
     Plan,
     Planner,
     Round,
@@ -79,10 +79,10 @@ def fixed(drafter: Drafter) -> Planner:
     return FixedPlanner(drafter, LENGTH - 1)
 
 
-class Picky(Always):
+class Picky(NeverStop):
     """Keeps a second token where the draft model is sure enough."""
 
-    def keeping(self, index: int, logits: Logits) -> bool:
+    def wants_token(self, index: int, logits: Logits) -> bool:
         return index == 0 or bool(logits.max() - logits.mean() > 1)
 
 
@@ -99,7 +99,7 @@ class NosyPlanner:
 
     def plan(self, tokens: Sequence[int], limit: int) -> Plan:
         if self.last is None:
-            return Plan(self.drafter, 2, worth=Picky())
+            return Plan(self.drafter, 2, stop=Picky())
         seen = [*self.last.proposal.tokens[len(self.last.tokens) :], *self.last.tokens]
         return Plan(self.drafter, 0 if seen[0] < 2 else 1)
 

@@ -105,11 +105,11 @@ def test_calibration_finds_what_going_back_costs(can_rollback: bool) -> None:
 def test_widths_with_a_gap_below_are_not_replayable() -> None:
     """What is read again after a rejection must be exact at any width below that of the pass, unless it is dropped."""
     found = Calibration({1: 1.0}, 1.0, (Exactness(100, (1, 2, 3, 5, 8)), Exactness(DEEP + 1, (1,))))
-    assert found.replayable_widths(100, 0) == (1, 2, 3)
-    assert found.replayable_widths(100, 3) == (1, 2, 3)
-    assert found.replayable_widths(100, 4) == (1, 2, 3, 5)
-    assert found.replayable_widths(100, 100) == (1, 2, 3, 5, 8)
-    assert found.replayable_widths(101, 0) == (1,)
+    assert found.rereadable_widths(100, 0) == (1, 2, 3)
+    assert found.rereadable_widths(100, 3) == (1, 2, 3)
+    assert found.rereadable_widths(100, 4) == (1, 2, 3, 5)
+    assert found.rereadable_widths(100, 100) == (1, 2, 3, 5, 8)
+    assert found.rereadable_widths(101, 0) == (1,)
 
 
 def test_calibration_finds_the_exact_widths() -> None:

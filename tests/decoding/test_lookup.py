@@ -7,13 +7,13 @@ from fakes import GREEDY, FakeModel, run
 from speclocal.decoding.acceptance import RatioRule
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.planner import FixedPlanner
-from speclocal.decoding.types import Always, Proposal
+from speclocal.decoding.types import NeverStop, Proposal
 
 RULE = RatioRule(0)
 
 
 def propose(drafter: LookupDrafter, tokens: list[int], size: int) -> Proposal:
-    return drafter.propose(tokens, size, GREEDY, RULE, Always())
+    return drafter.propose(tokens, size, GREEDY, RULE, NeverStop())
 
 
 def fresh(tokens: list[int], size: int = 5, min_match: int = 2) -> Proposal:

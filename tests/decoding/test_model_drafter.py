@@ -11,7 +11,7 @@ from speclocal.decoding.acceptance import CoupledRule, RatioRule
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.sampling import PENALTY_WINDOW, distribution
-from speclocal.decoding.types import Always, Distribution, Drafter, Fate, Logits, Plan, Round, Rule, SamplingParams
+from speclocal.decoding.types import Distribution, Drafter, Fate, Logits, NeverStop, Plan, Round, Rule, SamplingParams
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -62,7 +62,7 @@ def test_each_q_is_what_its_token_was_drawn_from(rule: Rule, params: SamplingPar
     model, tokens = FakeModel(seed=4), [0, 1, 2, 3, 3]
     drafter = ModelDrafter(model)
     drafter.begin(tokens)
-    proposal = drafter.propose(tokens, 6, params, rule, Always())
+    proposal = drafter.propose(tokens, 6, params, rule, NeverStop())
     assert len(proposal.tokens) == len(proposal.distributions) == 6
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.distributions, strict=True)):
         context = [*tokens, *proposal.tokens[:i]]
@@ -104,12 +104,12 @@ def test_text_may_change_between_replies(can_rollback: bool) -> None:
     drafter = ModelDrafter(FakeModel(can_rollback=can_rollback))
     for tokens in ([0, 1, 2, 3, 4], [0, 1, 2], [5, 4, 3, 2, 1, 0], [0], [5, 4, 3, 2, 0, 0, 0]):
         drafter.begin(tokens)
-        proposal = drafter.propose(tokens, 3, GREEDY, RatioRule(0), Always())
+        proposal = drafter.propose(tokens, 3, GREEDY, RatioRule(0), NeverStop())
         assert list(proposal.tokens) == plain_greedy(tokens, 3)
         assert drafter.model.cached == [*tokens, *proposal.tokens[:-1]]
 
 
-class Until(Always):
+class Until(NeverStop):
     """Drafts or keeps tokens up to number `end`, and writes down what it was asked."""
 
     def __init__(self, end: int, question: str) -> None:
@@ -117,12 +117,12 @@ class Until(Always):
         self.asked: list[tuple[str, int]] = []
         self.seen: list[Logits] = []
 
-    def drafting(self, drafted: Sequence[int]) -> bool:
+    def wants_step(self, drafted: Sequence[int]) -> bool:
         index = len(drafted)
         self.asked.append(("drafting", index))
         return self.question != "drafting" or index < self.end
 
-    def keeping(self, index: int, logits: Logits) -> bool:
+    def wants_token(self, index: int, logits: Logits) -> bool:
         self.asked.append(("keeping", index))
         self.seen.append(logits.copy())
         return self.question != "keeping" or index < self.end
@@ -157,7 +157,7 @@ def test_text_longer_than_the_context_is_drafted_from_its_end(context_size: int)
     for num_tokens in range(1, len(TEXT)):
         drafter, tokens = ModelDrafter(FakeModel(context_size=context_size)), TEXT[:num_tokens]
         drafter.begin(tokens)
-        drafted = list(drafter.propose(tokens, 4, GREEDY, RatioRule(0), Always()).tokens)
+        drafted = list(drafter.propose(tokens, 4, GREEDY, RatioRule(0), NeverStop()).tokens)
         assert 1 <= len(drafted) <= 4
         assert is_part(drafter.model.cached, [*tokens, *drafted])
         if context_size >= 4:  # the fake model looks back two tokens, and so far it has read
@@ -174,7 +174,7 @@ def test_tail_limits_what_is_read_at_once(tail: int, max_pass: int) -> None:
     for num_tokens in (1, 3, 9, 10, 13):
         tokens = TEXT[:num_tokens]
         promised, before = drafter.backlog(tokens), sum(model.widths)
-        drafted = list(drafter.propose(tokens, 1, GREEDY, RatioRule(0), Always()).tokens)
+        drafted = list(drafter.propose(tokens, 1, GREEDY, RatioRule(0), NeverStop()).tokens)
         assert sum(model.widths) - before <= promised <= tail
         assert drafted == plain_greedy(tokens, 1)
         assert is_part(model.cached, tokens)
@@ -187,7 +187,7 @@ def test_text_may_change_after_only_its_tail_was_read(second: list[int]) -> None
         drafter = ModelDrafter(FakeModel(context_size=8), **options)
         for tokens in (TEXT, second):
             drafter.begin(tokens)
-            drafted = list(drafter.propose(tokens, 1, GREEDY, RatioRule(0), Always()).tokens)
+            drafted = list(drafter.propose(tokens, 1, GREEDY, RatioRule(0), NeverStop()).tokens)
         assert drafted == plain_greedy(second, 1)
         assert is_part(drafter.model.cached, second)
 
@@ -196,7 +196,7 @@ def test_ids_that_are_not_shared_are_never_drafted() -> None:
     """Of a larger vocabulary only the shared ids get probability, and they add up to one."""
     drafter = ModelDrafter(FakeModel(vocab_size=12), num_shared=6)
     drafter.begin([0, 1])
-    proposal = drafter.propose([0, 1], 8, HOT, RatioRule(0), Always())
+    proposal = drafter.propose([0, 1], 8, HOT, RatioRule(0), NeverStop())
     assert max(q.ids.max() for q in proposal.distributions) < 6
     assert [q.probs.sum() for q in proposal.distributions] == pytest.approx([1] * 8)
 
@@ -206,11 +206,11 @@ def test_text_the_drafter_cannot_read_gets_no_draft(prompt: list[int]) -> None:
     """An id the drafter lacks is never fed to it, wherever it stands, until the next text."""
     drafter = ModelDrafter(FakeModel(vocab_size=4))
     drafter.begin(prompt)
-    assert drafter.propose(prompt, 3, GREEDY, RatioRule(0), Always()).tokens == ()
-    assert drafter.propose([*prompt, 1], 3, GREEDY, RatioRule(0), Always()).tokens == ()
+    assert drafter.propose(prompt, 3, GREEDY, RatioRule(0), NeverStop()).tokens == ()
+    assert drafter.propose([*prompt, 1], 3, GREEDY, RatioRule(0), NeverStop()).tokens == ()
     assert drafter.model.cached == []
     drafter.begin([0, 1])
-    assert len(drafter.propose([0, 1], 3, GREEDY, RatioRule(0), Always()).tokens) == 3
+    assert len(drafter.propose([0, 1], 3, GREEDY, RatioRule(0), NeverStop()).tokens) == 3
 
 
 @pytest.mark.parametrize("pause", [1, 2, 3])
@@ -218,9 +218,9 @@ def test_id_the_drafter_lacks_may_come_while_another_drafts(pause: int) -> None:
     """An unreadable id in the middle of what the drafter missed is noticed too."""
     drafter = ModelDrafter(FakeModel(vocab_size=4))
     drafter.begin([0, 1])
-    drafter.propose([0, 1], 2, GREEDY, RatioRule(0), Always())
+    drafter.propose([0, 1], 2, GREEDY, RatioRule(0), NeverStop())
     tokens = [0, 1, 2, 5, *[3] * pause]
-    assert drafter.propose(tokens, 2, GREEDY, RatioRule(0), Always()).tokens == ()
+    assert drafter.propose(tokens, 2, GREEDY, RatioRule(0), NeverStop()).tokens == ()
     assert 5 not in drafter.model.cached
 
 

@@ -15,7 +15,7 @@ from speclocal.decoding.drafters import NoDrafter
 from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.loop import decode, read
-from speclocal.decoding.planner import AutoPlanner, FixedPlanner, Option, best_option
+from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner, Round, Rule, SamplingParams
 
 BUDGET = 300
@@ -111,37 +111,13 @@ def fixed_settings() -> list[Callable[[ModelDrafter], Planner]]:
     return [off, *lookups, *drafts]
 
 
-def test_best_option_by_hand() -> None:
-    """Two tokens at even odds gain 0.5 + 0.25; at 0.2 tokens of price each, one is worth 0.3 and both 0.35."""
-    best = best_option([0.5, 0.5], lambda size: 0.2 * size, 1.0, [1, 2])
-    assert (best.size, best.worth) == (2, pytest.approx(0.35))
-    assert best_option([0.5, 0.5], lambda size: 0.3 * size, 1.0, [1, 2]).size == 1
-    assert best_option([0.5, 0.5], lambda size: 0.6 * size, 1.0, [1, 2]) == Option()
-    assert best_option([0.9] * 9, lambda size: 0.1, 1.0, [2, 5]).size == 5
-    assert best_option([], lambda size: 0.0, 1.0, [1]) == Option()
-    assert best_option([1.0], lambda size: 0.0, 1.0, []) == Option()
-
-
-def test_rejections_are_paid_for_by_hand() -> None:
-    """Two tokens at even odds gain 0.75; rejected after none or one, they lose 0.5 * 0.2 + 0.25 * 0.4 more seconds."""
-
-    def worth(size: int, **kwargs: Any) -> float:
-        return best_option([0.5, 0.5], lambda size: 0.0, 1.0, [size], **kwargs).worth
-
-    costly = {"replay": lambda num_accepted: 0.2 * (num_accepted + 1)}
-    assert (worth(1), worth(2)) == pytest.approx((0.5, 0.75))
-    assert (worth(1, **costly), worth(2, **costly)) == pytest.approx((0.4, 0.55))
-    assert (worth(1, num_droppable=1, **costly), worth(2, num_droppable=1, **costly)) == pytest.approx((0.5, 0.65))
-    assert worth(2, num_droppable=2, **costly) == pytest.approx(0.75)
-
-
 def test_a_rejection_is_a_return_and_a_pass() -> None:
     """Going back costs what was measured, reading again a pass; tokens that can be dropped cost nothing."""
     planner = auto(stepped, num_droppable=3)(ModelDrafter(TimedModel(Clock(), flat)))
     assert isinstance(planner, AutoPlanner)
-    assert planner.rejection_seconds(5, 1) == pytest.approx(0.1 + stepped(2))
-    assert planner.rejection_seconds(5, 2) == 0
-    assert planner.rejection_seconds(3, 0) == 0
+    assert planner.pricing.rejection_seconds(5, 1) == pytest.approx(0.1 + stepped(2))
+    assert planner.pricing.rejection_seconds(5, 2) == 0
+    assert planner.pricing.rejection_seconds(3, 0) == 0
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -280,13 +256,13 @@ def test_a_draft_model_gets_another_chance() -> None:
     planner = auto(flat)(ModelDrafter(TimedModel(clock, flat)))
     assert isinstance(planner, AutoPlanner)
     for _ in range(200):
-        planner.draft_odds.observe(0.5, False)
-    assert planner.draft_odds.typical < 0.05
+        planner.pricing.draft_acceptance.observe(0.5, False)
+    assert planner.pricing.draft_acceptance.typical < 0.05
     target, tokens = TimedModel(clock, flat), list(PROMPT)
     target.forward(tokens[:-1], 0)
     rounds = list(decode(target, tokens, planner, RatioRule(0), noisy(), budget=600, clock=clock))
     assert sum(round_.drafter == "draft" for round_ in rounds) > 15
-    assert planner.draft_odds.typical > 0.25
+    assert planner.pricing.draft_acceptance.typical > 0.25
 
 
 @pytest.mark.parametrize("allowed", [(1,), (1, 2, 3), (1, 4, 7)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclocal.decoding.types import Proposal, Rule, SamplingParams, Worth
+from speclocal.decoding.types import Proposal, Rule, SamplingParams, StopRule
 
 
 class NoDrafter:
@@ -15,5 +15,5 @@ class NoDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         pass
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         return Proposal()

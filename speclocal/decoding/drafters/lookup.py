@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from speclocal.decoding.drafters.suffixes import Match, SuffixAutomaton
-from speclocal.decoding.types import Proposal, Rule, SamplingParams, Worth
+from speclocal.decoding.types import Proposal, Rule, SamplingParams, StopRule
 
 
 class LookupDrafter:
@@ -57,7 +57,7 @@ class LookupDrafter:
         """Return the `size` tokens that followed the earlier occurrence."""
         return self._index.copy_from(match.end, size)
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
         match = self.match(tokens)
         if match is None or size <= 0:
             return Proposal()

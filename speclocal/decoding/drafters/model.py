@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from speclocal.decoding.loop import common_prefix, read
 from speclocal.decoding.sampling import PENALTY_WINDOW, distribution
-from speclocal.decoding.types import Distribution, Logits, Model, Proposal, Rule, SamplingParams, Worth
+from speclocal.decoding.types import Distribution, Logits, Model, Proposal, Rule, SamplingParams, StopRule
 
 
 class ModelDrafter:
@@ -41,22 +41,22 @@ class ModelDrafter:
         unread = tokens[sum(self._reading(tokens)) :]
         return len(unread) if max(unread) < self.num_shared else None
 
-    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, worth: Worth) -> Proposal:
-        if size <= 0 or self.backlog(tokens) is None or not worth.drafting(()):
+    def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
+        if size <= 0 or self.backlog(tokens) is None or not stop.wants_step(()):
             return Proposal()
         start, agreed = self._reading(tokens)
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
         distributions: list[Distribution] = []
         logits = self._catch_up(tokens, start, agreed)
-        while worth.keeping(len(drafted), logits):
+        while stop.wants_token(len(drafted), logits):
             q = distribution(logits, context, params)
             token = rule.draft(q, len(tokens) + len(drafted), len(tokens))
             context.append(token)
             drafted.append(token)
             distributions.append(q)
             full = len(drafted) == size or len(self.model.cached) == self.model.context_size
-            if full or not worth.drafting(drafted):
+            if full or not stop.wants_step(drafted):
                 break
             logits = self.model.forward([token], 1)[0, : self.num_shared]
         return Proposal(tuple(drafted), tuple(distributions))
