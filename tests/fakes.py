@@ -66,6 +66,10 @@ class FakeModel:
         self._language = (seed, sharpness, noise)
         self._returned = np.empty((0, vocab_size), dtype=np.float32)
 
+    def speak(self, seed: int) -> None:
+        """Speak another language from here on."""
+        self._language = (seed, *self._language[1:])
+
     def logits_after(self, tokens: Sequence[int]) -> Logits:
         """Return what this model says after `tokens`, without touching the cache."""
         before = tokens[-2] if len(tokens) > 1 else _MAX_VOCAB

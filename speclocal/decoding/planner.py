@@ -142,7 +142,7 @@ class AutoPlanner:
         assert self.draft
         pricing, seconds = self.pricing, self.pricing.draft_costs.seconds
         stake = self._draft_gain + self._BEHIND_SHARE * self._seconds + pricing.plain_seconds(self._BEHIND_PASSES)
-        if pricing.rejection_seconds(1, 0) > stake:
+        if pricing.rejection_seconds(1, 0) > max(0, stake):  # nothing is staked where a rejection costs no pass
             return None
         backlog = self.draft.backlog(tokens)
         if backlog is None:

@@ -46,9 +46,12 @@ class TimedModel(FakeModel):
         exact: Callable[[int, int], bool] = lambda width, held: True,
         *,
         noise: float = 0.0,
+        seed: int = 0,
         can_rollback: bool = True,
     ) -> None:
-        super().__init__(context_size=1024, max_pass=512, max_rows=128, noise=noise, can_rollback=can_rollback)
+        super().__init__(
+            context_size=1024, max_pass=512, max_rows=128, seed=seed, noise=noise, can_rollback=can_rollback
+        )
         self.clock = clock
         self.seconds = seconds
         self.exact = exact

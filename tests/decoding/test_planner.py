@@ -265,6 +265,23 @@ def test_a_draft_model_gets_another_chance() -> None:
     assert planner.pricing.draft_acceptance.typical > 0.25
 
 
+def test_one_draft_that_failed_is_no_reason_never_to_draft_again() -> None:
+    """Reading a long prompt and a draft of another language cost 5 passes; where rejections are free, more are tried.
+
+    The text is sampled at a high temperature: there is nothing to copy.
+    """
+    clock, prompt = Clock(), [i * i % 6 for i in range(900)]
+    target, small = TimedModel(clock, flat), TimedModel(clock, lambda width: 0.3 * flat(width), seed=1)
+    planner = auto(flat, draft_factor=0.3)(ModelDrafter(small))
+    read(target, prompt[:-1])
+    num_drafts = 0
+    for round_ in decode(target, prompt, planner, CoupledRule(1), noisy(), budget=120, clock=clock):
+        num_drafts += round_.drafter == "draft"
+        if num_drafts:
+            small.speak(0)
+    assert num_drafts > 10
+
+
 @pytest.mark.parametrize("allowed", [(1,), (1, 2, 3), (1, 4, 7)])
 def test_strict_runs_exact_widths_only(allowed: tuple[int, ...]) -> None:
     """With exact widths given, no pass has another."""
