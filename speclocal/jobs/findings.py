@@ -1,4 +1,4 @@
-"""What a verification has found: parts of several kinds, and when each of them holds.
+"""What a verification has found: parts of several kinds, when each of them holds, and whether it tested anything.
 
 Knows findings, not how they came about.
 """
@@ -13,17 +13,17 @@ from speclocal.errors import SpeclocalError
 from speclocal.jobs.cache_checks import BitCheck
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
-from speclocal.jobs.modes import Mode
 
 
 @dataclass(frozen=True)
 class ComparedReply:
-    """A reply of one mode beside the one of plain decoding."""
+    """A reply beside the one of plain decoding. mode: `erring` for the drafter that errs on purpose."""
 
     request: str
-    mode: Mode
+    mode: str
     num_tokens: int
-    num_accepted: int  # of them, drafted tokens that were kept
+    num_tested: int  # drafted tokens that were judged
+    num_accepted: int  # of them, those that became part of the reply
     fork: Fork | None
 
 
@@ -34,6 +34,11 @@ class TextPart:
     name: str
     strict: bool
     replies: tuple[ComparedReply, ...]
+
+    @property
+    def tested(self) -> bool:
+        """Whether any draft was judged, where drafts are possible at all."""
+        return not self.replies or any(reply.num_tested for reply in self.replies)
 
     @property
     def forks(self) -> list[ComparedReply]:
@@ -60,6 +65,11 @@ class Sampled:
     def p_value(self) -> float:
         return min(self.one_token.p_value, self.two_tokens.p_value)
 
+    @property
+    def tells(self) -> bool:
+        """Whether more than one outcome is expected, so that a wrong distribution could be told from the right one."""
+        return self.two_tokens.num_cells > 1
+
 
 @dataclass(frozen=True)
 class DistributionPart:
@@ -77,8 +87,14 @@ class DistributionPart:
         return any(sampled.p_value < self.limit for sampled in samples)
 
     @property
+    def tested(self) -> bool:
+        """Whether the samples could tell a wrong rule from the right one, and did where wrong rules were tried."""
+        telling = not self.samples or any(sampled.tells for sampled in self.samples)
+        return telling and all(map(self.fails, self.wrong.values()))
+
+    @property
     def holds(self) -> bool:
-        return not self.fails(self.samples) and all(map(self.fails, self.wrong.values()))
+        return not self.fails(self.samples)
 
 
 @dataclass(frozen=True)
@@ -88,6 +104,7 @@ class BitsPart:
     name: str
     checks: tuple[BitCheck, ...]
     calibration: Calibration | None = None
+    tested: bool = field(default=True, init=False)
 
     @property
     def holds(self) -> bool:
@@ -101,6 +118,7 @@ class BrokenOff:
     name: str
     error: SpeclocalError
     holds: bool = field(default=False, init=False)
+    tested: bool = field(default=True, init=False)
 
 
 Part = TextPart | DistributionPart | BitsPart | BrokenOff

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 
@@ -28,6 +29,9 @@ Rows = Mapping[Reply, Distribution]
 
 DEPTH = 2
 """Tokens of a simulated reply."""
+DRAFT_LENGTHS = (2, 1, 2, 1, 0)
+"""Of the replies, in turns: whole drafts, drafts that earn the target's own token, and plain decoding."""
+_NOWHERE = -1  # stands for a token that neither model can emit
 _AS_IT_IS = SamplingParams(temperature=1.0, top_k=0, top_p=1.0)  # a table holds distributions, sampled as they are
 
 
@@ -89,8 +93,8 @@ def distributions_along(
     return [distribution(row[:num_shared], text[: begin + i], params) for i, row in enumerate(logits)]
 
 
-def copied(rows: Rows) -> Rows:
-    """Return what a drafter believes that copies a wrong token: the target's second choice, and is certain of it."""
+def wrong_copy(rows: Rows) -> Rows:
+    """Return the one-hot distributions of a drafter that always copies the target's second choice."""
 
     def second(p: Distribution) -> int:
         return int(p.ids[p.probs.argsort()[-min(2, p.ids.size)]])
@@ -99,19 +103,23 @@ def copied(rows: Rows) -> Rows:
 
 
 def simulate(place: Place, make_rule: Callable[[int], Rule], seeds: range) -> Counter[Reply]:
-    """Return how often the first two tokens came out, over one reply for every seed."""
+    """Return how often the first two tokens came out, over one reply for every seed.
+
+    A token that neither model can emit is counted as -1.
+    """
     ids = np.unique(np.concatenate([p.ids for rows in (place.target, place.draft) for p in rows.values()]))
     target, draft = _Table(place.target, ids), _Table(place.draft, ids)
-    planner = FixedPlanner(ModelDrafter(draft), DEPTH)
+    planners = [FixedPlanner(ModelDrafter(draft), length) for length in DRAFT_LENGTHS]
     counts: Counter[Reply] = Counter()
-    for seed in seeds:
+    for seed, planner in zip(seeds, cycle(planners), strict=False):
         tokens = [target.start]
         target.rollback(0)
         for _ in decode(target, tokens, planner, make_rule(seed), _AS_IT_IS, budget=DEPTH + 1):
             if len(tokens) > DEPTH:
                 break
         counts[tuple(tokens[1 : 1 + DEPTH])] += 1
-    return Counter({tuple(ids[list(reply)].tolist()): count for reply, count in counts.items()})
+    names = np.append(ids, _NOWHERE)  # the place after the last id is that of the token which begins a text
+    return Counter({tuple(names[list(reply)].tolist()): count for reply, count in counts.items()})
 
 
 class _Table:

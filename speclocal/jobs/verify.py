@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from speclocal.decoding.acceptance import RatioRule
+from speclocal.decoding.loop import decode, read
+from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.theory import acceptance_rate, total_variation
 from speclocal.decoding.types import Round, SamplingParams
 from speclocal.errors import SpeclocalError
 from speclocal.jobs.cache_checks import check_cache, check_widths
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.erring import ErringDrafter
 from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import fork_of
 from speclocal.jobs.generate import prompt_tokens
@@ -26,7 +30,7 @@ from speclocal.jobs.goodness import fit
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
-from speclocal.jobs.simulation import Place, Reply, copied, distributions_along, rows_at, simulate
+from speclocal.jobs.simulation import Place, Reply, distributions_along, rows_at, simulate, wrong_copy
 from speclocal.jobs.tasks import Task, built_in_tasks
 from speclocal.jobs.trace import rounds_of
 from speclocal.jobs.wrong_rules import WRONG_RULES
@@ -42,6 +46,7 @@ _COPY = "Repeat this text word for word:\n\n"  # what a drafter guesses well, so
 _BEGINNING = 300  # characters of a task: enough to copy from, and soon read
 _NUM_REQUESTS = 4
 _NUM_PLACES = 3
+_ERRING_LENGTH = 4  # tokens of a draft that errs on purpose
 _FEW = 8  # tokens that can come next at a place: more would take as many passes
 _WARMER = 2.0  # times the temperature: what drafts where there is no draft model
 
@@ -111,20 +116,58 @@ class Verification:
             plain = _ids(self._rounds(prompt, Mode.OFF, params, seed))
             if seed is not None:
                 self._seeded[request] = plain
-            for mode in self._modes:
-                self._progress(f"{name}: {request}, mode {mode}")
-                rounds = self._rounds(prompt, mode, params, seed)
-                rule = ReplySettings(seed=seed).rule()
+            rule = ReplySettings(seed=seed).rule()
+            for mode, write in self._ways(prompt, plain, params, seed):
+                self._progress(f"{name}: {request}, {mode}")
+                rounds = write()
                 compared.append(
                     ComparedReply(
                         request,
                         mode,
                         num_tokens=sum(len(round_.verdicts) for round_ in rounds),
+                        num_tested=sum(round_.num_tested for round_ in rounds),
                         num_accepted=sum(round_.num_accepted for round_ in rounds),
                         fork=fork_of(self._target, prompt, plain, rounds, rule, params),
                     )
                 )
         return TextPart(name, self._settings.strict, tuple(compared))
+
+    def _ways(
+        self, prompt: list[int], plain: list[int], params: SamplingParams, seed: int | None
+    ) -> Iterator[tuple[str, Callable[[], list[Round]]]]:
+        """Yield every way to write a reply with drafts, by name: the modes, and drafts that err on purpose."""
+        for mode in self._modes:
+            yield mode.value, partial(self._rounds, prompt, mode, params, seed)
+        if length := self._erring_length(len(prompt)):
+            yield ErringDrafter.name, partial(self._erring_rounds, prompt, plain, length, params, seed)
+
+    def _erring_length(self, num_prompt: int) -> int:
+        """Return the length of drafts that err on purpose, 0 where nothing may be drafted."""
+        if not self._target.can_rollback:
+            return 0
+        if not self._settings.strict:
+            return _ERRING_LENGTH
+        calibration = calibration_of(self._target.weights, self._measuring, deep=True)
+        exact = calibration.rereadable_widths(num_prompt + self._settings.num_tokens, num_droppable=0)
+        return min(_ERRING_LENGTH, exact[-1] - 1)
+
+    def _erring_rounds(
+        self, prompt: list[int], plain: list[int], length: int, params: SamplingParams, seed: int | None
+    ) -> list[Round]:
+        """Return the rounds of the plain reply, drafted with an error in every third place."""
+        drafter = ErringDrafter(plain, len(prompt), self._target.vocab_size)
+        read(self._target, prompt[:-1])
+        return list(
+            decode(
+                self._target,
+                list(prompt),
+                FixedPlanner(drafter, length),
+                ReplySettings(seed=seed).rule(),
+                params,
+                budget=self._settings.num_tokens,
+                ends=self._session.vocab.ends,
+            )
+        )
 
     def _rounds(self, prompt: list[int], mode: Mode, params: SamplingParams, seed: int | None) -> list[Round]:
         """Return the rounds of a reply."""
@@ -139,8 +182,7 @@ class Verification:
         tests = [
             (request, position, drafter, place)
             for request, prompt in self._prompts[:_NUM_PLACES]
-            for position, places in [self._places(request, prompt)]
-            for drafter, place in places.items()
+            for position, drafter, place in self._places(request, prompt)
         ]
 
         def sampled(make_rule: Callable[[int], RatioRule]) -> tuple[Sampled, ...]:
@@ -157,8 +199,8 @@ class Verification:
         wrong = {name: sampled(rule) for name, rule in WRONG_RULES.items()} if self._settings.wrong_rules else {}
         return DistributionPart(sampled(RatioRule), wrong, limit=FALSE_ALARM / (2 * len(tests)))
 
-    def _places(self, request: str, prompt: list[int]) -> tuple[int, dict[str, Place]]:
-        """Return a telling position of the plain seeded reply, and the place there by who drafts."""
+    def _places(self, request: str, prompt: list[int]) -> Iterator[tuple[int, str, Place]]:
+        """Return a telling position of the plain seeded reply, with who drafts there and what both models say."""
         self._progress(f"distribution: {request}, p and q")
         if request not in self._seeded:  # that part broke off
             self._seeded[request] = _ids(self._rounds(prompt, Mode.OFF, self._warm, self._settings.seed))
@@ -182,10 +224,8 @@ class Verification:
         text = [*prompt, *reply[:position]]
         target = rows_at(self._target, text, params)
         firsts = target[()].ids.tolist()
-        return position, {
-            name: Place(target, rows_at(drafting, text, draft_params, firsts, num_shared)),
-            "a copy that errs": Place(target, copied(target)),
-        }
+        yield position, name, Place(target, rows_at(drafting, text, draft_params, firsts, num_shared))
+        yield position, "a copy that errs", Place(target, wrong_copy(target))
 
     def _cache(self) -> BitsPart:
         self._progress("cache")

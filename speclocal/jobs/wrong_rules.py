@@ -29,8 +29,16 @@ class OneDrawForBoth(RatioRule):
         return Verdict(residual(p, q).draw(verdict.draw), Fate.CORRECTION, drafted)
 
 
+class LikeliestOwn(RatioRule):
+    """Takes what the target itself adds, after a draft or without one, to be its likeliest token."""
+
+    def choose(self, p: Distribution, position: int) -> int:
+        return int(p.ids[p.probs.argmax()])
+
+
 WRONG_RULES: dict[str, type[RatioRule]] = {
     "corrections drawn from p, not from the residual": TargetForResidual,
     "one random number to reject and to correct": OneDrawForBoth,
+    "the target's own tokens always its likeliest": LikeliestOwn,
 }
 """Every wrong rule, by what is wrong with it."""

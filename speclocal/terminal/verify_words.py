@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from speclocal.decoding.costs import DEEP, Calibration
+from speclocal.jobs.erring import ErringDrafter
 from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
-from speclocal.jobs.modes import Mode
 from speclocal.jobs.verify import FALSE_ALARM
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
@@ -23,12 +23,14 @@ _CHECKED = {
     "cache": "what is dropped from the cache leaves no trace",
     "widths": "which passes over several tokens compute the bits of one-token passes",
 }
+_ON_PURPOSE = " (plain decoding's tokens as drafts, every third of them wrong)"
 _NO_DRAFTS = "nothing is drafted with this model, since its cache can neither drop tokens nor be copied"
 
 
 def sentences(number: int, part: Part, vocab: Vocab) -> list[str]:
     """Return what a part has shown: a heading, and indented what stands under it."""
-    heading = f"{number} {part.name}: {_CHECKED[part.name]}: {'holds' if part.holds else 'DOES NOT HOLD'}"
+    outcome = "DOES NOT HOLD" if not part.holds else "holds" if part.tested else "NOT TESTED"
+    heading = f"{number} {part.name}: {_CHECKED[part.name]}: {outcome}"
     if isinstance(part, BrokenOff):
         told = [f"broke off: {part.error.message}"]
     elif isinstance(part, TextPart):
@@ -45,10 +47,19 @@ def conclusion(parts: list[Part]) -> str:
     failed = [f"{number} ({part.name})" for number, part in enumerate(parts, 1) if not part.holds]
     if failed:
         return f"NOT exact here: {', '.join(failed)}"
+    untested = [f"{number} ({part.name})" for number, part in enumerate(parts, 1) if not part.tested]
+    if untested:
+        return f"exact here as far as it was tested, which parts {', '.join(untested)} could not be"
     forks = sum(len(part.forks) for part in parts if isinstance(part, TextPart))
     if forks:
         return f"exact here, but for {words.count(forks, 'fork')} by arithmetic; `--strict` avoids them"
-    return "exact here: all parts hold, and no reply differs from plain decoding"
+    said = "exact here: all parts hold, and no reply differs from plain decoding"
+    if limit := _limit(parts):
+        said += (
+            f"; at {limit} tokens of context fewer widths are exact than at these, so longer texts may fork by "
+            "arithmetic, which `--strict` avoids"
+        )
+    return said
 
 
 def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
@@ -58,7 +69,7 @@ def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
         if isinstance(part, BrokenOff):
             values.append({"name": part.name, "holds": False, "error": part.error.message})
             continue
-        value = {"name": part.name, "holds": part.holds, **asdict(part)}
+        value = {"name": part.name, "holds": part.holds, **asdict(part), "tested": part.tested}
         for fork in (reply["fork"] for reply in value.get("replies", ()) if reply["fork"]):
             for name in ("plain", "other"):
                 token = fork[f"{name}_token"]
@@ -67,11 +78,21 @@ def parts_json(parts: list[Part], vocab: Vocab) -> list[dict[str, Any]]:
     return values
 
 
+def _limit(parts: list[Part]) -> int | None:
+    """Return at how many tokens of context fewer widths were found exact than at few; None where none are lost."""
+    calibration = next((part.calibration for part in parts if isinstance(part, BitsPart) and part.calibration), None)
+    if calibration is None or set(calibration.exact[-1].widths) >= set(calibration.exact[0].widths):
+        return None
+    return calibration.exact[-1].depth
+
+
 def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
     if not part.replies:
         return [_NO_DRAFTS]
     modes = dict.fromkeys(reply.mode for reply in part.replies)
-    told = [_of_mode(mode, [reply for reply in part.replies if reply.mode is mode]) for mode in modes]
+    told = [_of_mode(mode, [reply for reply in part.replies if reply.mode == mode]) for mode in modes]
+    if not part.tested:
+        told.append("no draft was tested: more tokens (`-n`) make room for drafts")
     for reply in part.replies:
         if reply.fork:
             plain, other = (_text(token, vocab) for token in (reply.fork.plain_token, reply.fork.other_token))
@@ -84,10 +105,15 @@ def _text(token: int | None, vocab: Vocab) -> str:
     return "" if token is None else vocab.shown(token)
 
 
-def _of_mode(mode: Mode, replies: list[ComparedReply]) -> str:
+def _of_mode(mode: str, replies: list[ComparedReply]) -> str:
     same = sum(reply.fork is None for reply in replies)
-    tokens, accepted = (sum(getattr(reply, name) for reply in replies) for name in ("num_tokens", "num_accepted"))
-    return f"{mode}: {same} of {len(replies)} replies the same; {accepted} of their {tokens} tokens were drafted"
+    tokens, tested, accepted = (
+        sum(getattr(reply, name) for reply in replies) for name in ("num_tokens", "num_tested", "num_accepted")
+    )
+    return (
+        f"{mode}{_ON_PURPOSE * (mode == ErringDrafter.name)}: {same} of {len(replies)} replies the same; {accepted} of "
+        f"their {tokens} tokens were drafted, {words.count(tested - accepted, 'draft')} rejected"
+    )
 
 
 def _of_samples(part: DistributionPart) -> list[str]:
@@ -99,6 +125,10 @@ def _of_samples(part: DistributionPart) -> list[str]:
         *(f"{_sample(sampled)}{': FAILS' * (sampled.p_value < part.limit)}" for sampled in part.samples),
         f"limit: p-value {part.limit:.1g}; a right rule falls below it about once in {1 / FALSE_ALARM:,.0f} runs",
     ]
+    if not part.tested:
+        told.append(
+            "too little is left to chance here to tell rules apart: another `--temperature`, nearer to 1, would"
+        )
     for mistake, samples in part.wrong.items():
         worst = min(samples, key=lambda sampled: sampled.p_value)
         caught = "caught" if part.fails(samples) else "NOT CAUGHT"

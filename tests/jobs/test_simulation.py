@@ -8,9 +8,10 @@ import pytest
 from fakes import FakeModel, enumerate_replies
 
 from speclocal.decoding.acceptance import CoupledRule, RatioRule
-from speclocal.decoding.types import SamplingParams
+from speclocal.decoding.randomness import Use, uniform
+from speclocal.decoding.types import Distribution, Fate, SamplingParams, Verdict
 from speclocal.jobs.goodness import fit
-from speclocal.jobs.simulation import Place, copied, distributions_along, rows_at, simulate
+from speclocal.jobs.simulation import Place, distributions_along, rows_at, simulate, wrong_copy
 from speclocal.jobs.wrong_rules import WRONG_RULES
 
 TEXT = [0, 1, 0, 2, 0, 1]
@@ -27,7 +28,7 @@ def place(noise: float = 0.6, num_shared: int | None = None) -> Place:
 
 def copying() -> Place:
     target = rows_at(FakeModel(), TEXT, WARM)
-    return Place(target, copied(target))
+    return Place(target, wrong_copy(target))
 
 
 def test_the_chances_of_a_place_are_those_of_the_model() -> None:
@@ -56,10 +57,51 @@ def test_wrong_rules_do_not(where: Place, mistake: str) -> None:
     assert fit(simulate(where, WRONG_RULES[mistake], SEEDS), where.pairs).p_value < FALSE_ALARM / 100
 
 
+class LikeliestWhereNothingWasDrafted(RatioRule):
+    """Plain decoding, and the bonus after a draft, are greedy."""
+
+    def choose(self, p: Distribution, position: int) -> int:
+        return int(p.ids[p.probs.argmax()])
+
+    def judge(self, p: Distribution, q: Distribution, drafted: int, position: int) -> Verdict:
+        return RatioRule(self.seed).judge(p, q, drafted, position)
+
+
+class BonusByTheLastDraw(LikeliestWhereNothingWasDrafted):
+    """The bonus is drawn with the number that accepted the token before it."""
+
+    def choose(self, p: Distribution, position: int) -> int:
+        return p.draw(uniform(self.seed, Use.ACCEPT, position - 1))
+
+
+class Credulous(RatioRule):
+    """Accepts whatever is drafted."""
+
+    def judge(self, p: Distribution, q: Distribution, drafted: int, position: int) -> Verdict:
+        return Verdict(drafted, Fate.ACCEPTED, drafted)
+
+
+def test_tokens_from_nowhere_are_impossible() -> None:
+    """After a token that the target cannot emit, the tables know nothing: what is drafted then counts as no token."""
+    target = rows_at(FakeModel(), TEXT, SamplingParams(temperature=1.2, top_k=2))
+    where = Place(target, rows_at(FakeModel(noise=3.0), TEXT, WARM, target[()].ids.tolist()))
+    counts = simulate(where, Credulous, SEEDS)
+    assert counts.total() == len(SEEDS)
+    assert any(-1 in reply for reply in counts)
+    assert fit(counts, where.pairs).p_value == 0
+
+
+@pytest.mark.parametrize("mistake", [LikeliestWhereNothingWasDrafted, BonusByTheLastDraw])
+def test_mistakes_in_the_targets_own_tokens_show(mistake: type[RatioRule]) -> None:
+    """Replies are drafted in several lengths, so tokens that nobody drafted are among the first two."""
+    where = place(noise=0.3)
+    assert fit(simulate(where, mistake, range(4000)), where.pairs).p_value < FALSE_ALARM / 100
+
+
 def test_a_copy_is_certain_of_the_second_choice() -> None:
     """A copied draft is one-hot, and possible, and not what the target would choose first."""
     for start, p in rows_at(FakeModel(), TEXT, WARM).items():
-        q = copied({start: p})[start]
+        q = wrong_copy({start: p})[start]
         assert q.ids.size == 1
         assert sorted(p.probs.tolist())[-2] == p.prob(int(q.ids[0]))
 

@@ -25,6 +25,25 @@ BREAKING = {
         "acceptance.uniform = uniform\n",
         ["distribution"],
     ),
+    "a greedy choice where nothing was drafted": (
+        "from speclocal.decoding.acceptance import RatioRule\n"
+        "right = RatioRule.judge\n"
+        "RatioRule.choose = lambda self, p, position: int(p.ids[p.probs.argmax()])\n"
+        "def judge(self, p, q, drafted, position):\n"
+        "    import speclocal.decoding.acceptance as acceptance\n"
+        "    verdict = right(self, p, q, drafted, position)\n"
+        "    if verdict.fate is acceptance.Fate.ACCEPTED:\n"
+        "        return verdict\n"
+        "    u = acceptance.uniform(self.seed, acceptance.Use.TARGET, position)\n"
+        "    return acceptance.Verdict(acceptance.residual(p, q).draw(u), acceptance.Fate.CORRECTION, drafted)\n"
+        "RatioRule.judge = judge\n",
+        ["distribution"],
+    ),
+    "a coupled rule that accepts every draft": (
+        "from speclocal.decoding.acceptance import CoupledRule, Fate, Verdict\n"
+        "CoupledRule.judge = lambda self, p, q, drafted, position: Verdict(drafted, Fate.ACCEPTED, drafted)\n",
+        ["seeded"],
+    ),
     "a skipped rollback": (
         "from speclocal.llama.model import LlamaModel\n"
         "right = LlamaModel.rollback\n"
@@ -80,6 +99,17 @@ def test_what_is_broken_fails_its_part(verify: Verify, unbroken: Ran, broken: st
         assert all(held for name, held in holds.items() if name not in failing)
 
 
+def test_a_rule_that_accepts_every_draft_is_found_without_a_draft_model(
+    run: Run, models: Models, environment: dict[str, str]
+) -> None:
+    """Where the modes happen to draft nothing wrong, drafts that err on purpose do."""
+    program = BREAKING["a coupled rule that accepts every draft"][0]
+    command = [sys.executable, "-c", program + MAIN, "verify", "-m", models.target, "--threads", "1", "-n", "12"]
+    done = subprocess.run(command, capture_output=True, cwd=models.folder, env=environment, timeout=300, check=False)
+    assert done.returncode == 1
+    assert b"2 seeded: with a seed every mode writes what plain decoding writes: DOES NOT HOLD" in done.stdout
+
+
 def test_a_skipped_rollback_is_told_as_a_bug(verify: Verify, unbroken: Ran) -> None:
     """Its forks are not taken for arithmetic, and the last line says what does not hold."""
     assert unbroken.code == 0
@@ -94,9 +124,9 @@ def test_wrong_rules_are_shown_to_be_caught(verify: Verify) -> None:
     """On request the same test is put to rules with a mistake, and catches them."""
     ran = verify("--wrong-rules")
     assert ran.code == 0
-    assert ran.out.count(": caught, p-value") == 2
+    assert ran.out.count(": caught, p-value") == 3
     assert "NOT CAUGHT" not in ran.out
-    assert ran.out.splitlines()[-1] == "exact here: all parts hold, and no reply differs from plain decoding"
+    assert ran.out.splitlines()[-1].startswith("exact here: all parts hold, and no reply differs from plain decoding")
 
 
 def test_a_recurrent_model_is_exact_in_all_five_parts(run: Run, models: Models) -> None:
@@ -105,7 +135,9 @@ def test_a_recurrent_model_is_exact_in_all_five_parts(run: Run, models: Models) 
     assert (ran.code, ran.json["holds"]) == (0, True)
     greedy, seeded, _, cache, widths = ran.json["parts"]
     for part in (greedy, seeded):
-        assert {reply["mode"] for reply in part["replies"]} == {"lookup", "draft", "auto"}
+        assert {reply["mode"] for reply in part["replies"]} == {"lookup", "draft", "auto", "erring"}
+        erring = [reply for reply in part["replies"] if reply["mode"] == "erring"]
+        assert all(0 < reply["num_accepted"] < reply["num_tested"] for reply in erring)
         assert all(reply["fork"] is None for reply in part["replies"])
     assert [check["holds"] for check in cache["checks"]] == [True, True, True]
     assert len(widths["checks"]) > 1
@@ -126,7 +158,9 @@ def test_the_default_model_is_exact_in_all_five_parts(run: Run, default_model_pa
     assert (ran.code, ran.json["holds"]) == (0, True)
     greedy, seeded, distribution, cache, widths = ran.json["parts"]
     for part in (greedy, seeded):
-        assert {reply["mode"] for reply in part["replies"]} == {"lookup", "draft", "auto"}
+        assert {reply["mode"] for reply in part["replies"]} == {"lookup", "draft", "auto", "erring"}
+        erring = [reply for reply in part["replies"] if reply["mode"] == "erring"]
+        assert all(0 < reply["num_accepted"] < reply["num_tested"] for reply in erring)
         assert all(reply["num_tokens"] == 12 for reply in part["replies"])
         for mode in ("lookup", "draft"):
             assert sum(reply["num_accepted"] for reply in part["replies"] if reply["mode"] == mode) > 0

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from speclocal.decoding.costs import Calibration, Exactness
 from speclocal.errors import ModelError
 from speclocal.jobs.cache_checks import BitCheck
 from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
-from speclocal.jobs.modes import Mode
 from speclocal.terminal.verify_words import conclusion, parts_json, sentences
 
 FORK = Fork(16, 0, 1, 0.0312, 0.12, (1, 9, 2), Cause.ARITHMETIC)
 BUG = replace(FORK, cause=Cause.BUG)
+CERTAIN = Fit(4000, 1, 1.0, 0.0, 0.0)
 GOOD, BAD = Fit(4000, 12, 0.4, 0.01, 0.01), Fit(4000, 12, 1e-30, 0.1, 0.01)
 
 
@@ -30,7 +31,7 @@ VOCAB: Words = Words()
 
 
 def texts(fork: Fork | None, *, strict: bool = False) -> TextPart:
-    replies = (ComparedReply("chat", Mode.LOOKUP, 32, 5, None), ComparedReply("chat", Mode.AUTO, 30, 7, fork))
+    replies = (ComparedReply("chat", "lookup", 32, 6, 5, None), ComparedReply("chat", "erring", 30, 9, 7, fork))
     return TextPart("greedy", strict, replies)
 
 
@@ -53,14 +54,13 @@ def samples(*fits: Fit, wrong: tuple[Fit, ...] = ()) -> DistributionPart:
         (samples(GOOD, GOOD), True),
         (samples(GOOD, BAD), False),
         (samples(GOOD, wrong=(GOOD, BAD)), True),
-        (samples(GOOD, wrong=(GOOD, GOOD)), False),
         (BitsPart("cache", (BitCheck("again", True, 0.0),)), True),
         (BitsPart("cache", (BitCheck("again", True, 0.0), BitCheck("dropped", False, 0.5))), False),
         (BrokenOff("cache", ModelError("a pass failed")), False),
     ],
 )
 def test_a_part_holds_or_does_not(part: Part, holds: bool) -> None:
-    """Forks by arithmetic fail only where widths are exact; a wrong rule that is not caught fails, too."""
+    """Forks by arithmetic fail only where widths are exact."""
     heading, *told = sentences(1, part, VOCAB)  # type: ignore[arg-type]
     assert part.holds is holds
     assert heading.endswith(": holds" if holds else ": DOES NOT HOLD")
@@ -68,12 +68,44 @@ def test_a_part_holds_or_does_not(part: Part, holds: bool) -> None:
     assert parts_json([part], VOCAB)[0]["holds"] is holds  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        TextPart("greedy", False, (ComparedReply("chat", "lookup", 32, 0, 0, None),)),
+        samples(CERTAIN),
+        samples(GOOD, wrong=(GOOD, GOOD)),
+    ],
+    ids=["no drafts", "one outcome", "wrong rules that are not caught"],
+)
+def test_a_part_that_tested_nothing_says_so(part: Part) -> None:
+    """It does not fail, but what it would have shown is not claimed."""
+    heading, *told = sentences(1, part, VOCAB)  # type: ignore[arg-type]
+    assert (part.holds, part.tested) == (True, False)
+    assert heading.endswith(": NOT TESTED")
+    assert any("`-n`" in line or "`--temperature`" in line for line in told)
+    assert "as far as it was tested" in conclusion([part])
+
+
+def test_exactness_that_ends_with_the_context_is_said_to() -> None:
+    """The conclusion speaks of replies as long as these where longer contexts have fewer exact widths."""
+
+    def widths(deep: tuple[int, ...]) -> Part:
+        exact = (Exactness(40, (1, 2, 3)), Exactness(524, deep))
+        return BitsPart("widths", (), Calibration({1: 0.01}, 0.001, exact))
+
+    assert "at 524 tokens of context fewer widths" in conclusion([texts(None), widths((1,))])
+    assert "524" not in conclusion([texts(None), widths((1, 2, 3))])
+
+
 def test_the_replies_of_a_mode_are_counted() -> None:
     """Per mode: how many replies are the same, and how many of their tokens were drafted; then the forks."""
-    _, lookup, auto, fork = sentences(1, texts(FORK), VOCAB)  # type: ignore[arg-type]
-    assert lookup == "  lookup: 1 of 1 replies the same; 5 of their 32 tokens were drafted"
-    assert auto == "  auto: 0 of 1 replies the same; 7 of their 30 tokens were drafted"
-    assert fork.startswith("  auto, chat: forks at token 17: ")
+    _, lookup, erring, fork = sentences(1, texts(FORK), VOCAB)  # type: ignore[arg-type]
+    assert lookup == "  lookup: 1 of 1 replies the same; 5 of their 32 tokens were drafted, 1 draft rejected"
+    assert erring == (
+        "  erring (plain decoding's tokens as drafts, every third of them wrong): 0 of 1 replies the same; 7 of their "
+        "30 tokens were drafted, 2 drafts rejected"
+    )
+    assert fork.startswith("  erring, chat: forks at token 17: ")
 
 
 def test_the_conclusion_names_what_failed() -> None:

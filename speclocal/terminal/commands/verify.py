@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @command(ModelOptions, MACHINE)
 def verify(
     *,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1, max=1024, help="Length of replies.")] = 32,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=2, max=1024, help="Length of replies.")] = 32,
     temperature: Annotated[
         float, typer.Option("--temperature", "-t", min=0.01, max=100, help="Of seeded replies, and of p and q.")
     ] = 0.8,
