@@ -6,16 +6,13 @@ requests.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import speclocal
-from speclocal.errors import UsageError
 from speclocal.jobs.explanation import Explanation
 from speclocal.terminal.sheets import Sheet
 
@@ -42,14 +39,3 @@ def _prose(text: str) -> Markup:
     """Return a text as HTML, with what stands between backticks as code."""
     pieces = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(pieces))
-
-
-def check_writable(path: Path) -> None:
-    """Raise UsageError where a page could not be written, before anything is measured for it."""
-    if path.is_dir():
-        raise UsageError(f"`{path}` is a directory", "give the name of a file")
-    place = path if path.exists() else path.absolute().parent
-    if not place.exists():
-        raise UsageError(f"there is no directory `{place}`", "make it, or write the page elsewhere")
-    if not os.access(place, os.W_OK):
-        raise UsageError(f"`{place}` may not be written to", "write the page elsewhere")

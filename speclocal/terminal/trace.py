@@ -16,6 +16,7 @@ from speclocal.jobs.reply import Reply, ReplySettings
 from speclocal.jobs.trace import rounds_of
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal.keys import read_key
+from speclocal.terminal.outputs import STDOUT
 from speclocal.terminal.render import View
 from speclocal.terminal.trace_words import (
     ending,
@@ -34,7 +35,7 @@ _PROMPT = "any key: the next round, a: all of them, q: quit"
 @contextmanager
 def written(path: str) -> Iterator[TextIO | None]:
     """Open the file that rounds are written to; `-` is stdout, and no path no file."""
-    if path in ("", "-"):
+    if path in ("", STDOUT):
         yield sys.stdout if path else None
         return
     with open(path, "w", encoding="utf-8") as file:

@@ -182,9 +182,13 @@ def test_what_was_measured_before_an_error_is_shown(compare: Run, models: Models
         (("-n", "0"), "error: invalid value for `--max-tokens` / `-n`: Input should be greater than or equal to 1\n"),
         (("--repeats", "0"), "error: invalid value for `--repeats`: Input should be greater than or equal to 1\n"),
         (("--json", "--csv", "-"), "error: `--json` and `--csv -` both print to stdout\n"),
-        (("--csv", "nowhere/rows.csv"), "error: `nowhere/rows.csv` cannot be written: there is no such folder\n"),
-        (("--save", "nowhere/r.json"), "error: `nowhere/r.json` cannot be written: there is no such folder\n"),
-        (("--replay", "nothing.json"), "error: `nothing.json` cannot be read: No such file or directory\n"),
+        (("--csv", "nowhere/rows.csv"), "error: `--csv`: there is no directory `"),
+        (("--save", "nowhere/r.json"), "error: `--save`: there is no directory `"),
+        (("--save", "."), "error: `--save`: `.` is a directory\n\nhint: give the name of a file\n"),
+        (("--save", "-"), "error: `--save -` cannot write to stdout\n\nhint: `--json` prints the same there\n"),
+        (("--save", "one", "--csv", "one"), "error: `--csv` and `--save` both write to `one`\n"),
+        (("--file", "prompt", "--csv", "./prompt"), "error: `--csv prompt` would replace what is read\n"),
+        (("--report", "target.gguf"), "error: `--report target.gguf` would replace what is read\n"),
         (("--file", "nothing.txt"), "error: "),
         (("-m", "no-such-model"), "error: "),
     ],
@@ -196,6 +200,23 @@ def test_wrong_commands_are_refused_before_anything_runs(
     ran = compare(*arguments)
     assert ran.code in (1, 2)
     assert ran.out == ""
+    assert ran.err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nothing.json",), "error: `nothing.json` cannot be read: No such file or directory\n"),
+        (("r.json", "--seed", "7"), "error: `--replay` measures nothing: `--seed` says what to measure\n"),
+        (("r.json", "-m", "other"), "error: `--replay` measures nothing: `--model` says what to measure\n"),
+        (("r.json", "--repeats", "9"), "error: `--replay` measures nothing: `--repeats` says what to measure\n"),
+        (("r.json", "--csv", "r.json"), "error: `--csv r.json` would replace what is read\n"),
+    ],
+)
+def test_an_old_report_is_not_measured(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    """Options that say what to measure are refused, and the report itself is no place to write to."""
+    ran = run("compare", "--replay", *arguments)
+    assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(said)
 
 

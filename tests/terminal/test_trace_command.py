@@ -175,10 +175,10 @@ def test_two_kinds_of_json_do_not_share_stdout(trace: Trace) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_an_error(trace: Trace, tmp_path: Path) -> None:
-    """The file is opened before a model is."""
+    """Before a model is opened."""
     ran = trace("--jsonl", str(tmp_path / "no folder" / "rounds.jsonl"))
-    assert (ran.code, ran.out) == (1, "")
-    assert "No such file or directory" in ran.err
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is no directory" in ran.err
 
 
 class Hostile:

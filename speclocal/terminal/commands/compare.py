@@ -1,16 +1,17 @@
 """`speclocal compare`: drafting modes side by side on this machine."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speclocal.errors import UsageError
+from speclocal.errors import SpeclocalError, UsageError
 from speclocal.terminal.app import MACHINE, command
 from speclocal.terminal.options import CompareOptions
+from speclocal.terminal.outputs import STDOUT, check_outputs, write_whole
 
 if TYPE_CHECKING:
     from speclocal.jobs.comparison import Comparison
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from speclocal.jobs.wanted import Wanted
     from speclocal.terminal.render import View
 
+REPEATS = 3
 _ALL_MODES = "off,lookup,draft,auto"
-_STDOUT = "-"
 
 
 @command(CompareOptions, MACHINE)
@@ -33,14 +34,12 @@ def compare(
     tasks: Annotated[
         str, typer.Option("--tasks", help="Built-in tasks by name or kind: chat,summary,...", metavar="LIST")
     ] = "",
-    repeats: Annotated[int, typer.Option("--repeats", min=1, max=1000, help="Runs of every mode and task.")] = 3,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=1000, help="Runs of every mode and task.")] = REPEATS,
     csv: Annotated[
         str, typer.Option("--csv", help="Write a row for every task and mode; - for stdout.", metavar="PATH")
     ] = "",
     save: Annotated[str, typer.Option("--save", help="Write the JSON report to a file.", metavar="PATH")] = "",
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write a page of HTML, with plots.", metavar="FILE")
-    ] = None,
+    report: Annotated[str, typer.Option("--report", help="Write a page of HTML, with plots.", metavar="FILE")] = "",
     replay: Annotated[
         list[str] | None,
         typer.Option("--replay", help="Show an old report; two are laid side by side.", metavar="PATH"),
@@ -53,9 +52,13 @@ def compare(
 
     results = Results(options, view, csv, save, report)
     if replay:
-        reports = [load(Path(report)) for report in (*replay, *([prompt] if prompt else []))]
+        _check_replay(options, {"--file": file, "--tasks": tasks, "--repeats": repeats != REPEATS})
+        old = [*replay, *([prompt] if prompt else [])]
+        results.check(old)
+        reports = [load(Path(path)) for path in old]
         results.publish([comparison for report in reports for comparison in report], side_by_side=len(reports) == 2)
         return
+    results.check([*(options.model or ()), options.draft, *(file or ())])
     wanted = _wanted(prompt, file or [], tasks, repeats, options, view)
     found: list[Comparison] = []
     try:
@@ -69,44 +72,59 @@ def compare(
 class Results:
     """Where the results of comparisons go: checked before anything runs."""
 
-    def __init__(self, options: CompareOptions, view: "View", csv: str, save: str, report: Path | None) -> None:
-        from speclocal.terminal.pages import check_writable
-        from speclocal.terminal.plots import check_installed
-
-        if options.json and csv == _STDOUT:
+    def __init__(self, options: CompareOptions, view: "View", csv: str, save: str, report: str) -> None:
+        if options.json and csv == STDOUT:
             raise UsageError("`--json` and `--csv -` both print to stdout", "give `--csv` a file, or leave one out")
-        for path in (csv, save):
-            if path not in ("", _STDOUT) and not Path(path).absolute().parent.is_dir():
-                raise UsageError(f"`{path}` cannot be written: there is no such folder", "choose another place")
-        if report:
-            check_installed()
-            check_writable(report)
+        if save == STDOUT:
+            raise UsageError("`--save -` cannot write to stdout", "`--json` prints the same there")
         self._options = options
         self._view = view
         self._csv = csv
-        self._save = save
-        self._report = report
+        self._files = {"--save": save, "--csv": csv if csv != STDOUT else "", "--report": report}
+
+    def check(self, inputs: "Iterable[str]") -> None:
+        """Raise UsageError where a file could not be written in the end, or is one of the inputs."""
+        check_outputs(self._files, inputs)
+        if self._files["--report"]:
+            from speclocal.terminal.plots import check_installed
+
+            check_installed()
 
     def publish(self, comparisons: "Sequence[Comparison]", *, side_by_side: bool = False) -> None:
-        """Show comparisons, then write them to files: what cannot be written was at least seen."""
-        import json
-
+        """Write comparisons to files, each whatever becomes of the others, then show them: readers may be gone."""
         from speclocal.jobs.tabulated import csv_table, document
 
+        failures = []
+        for option, path in self._files.items():
+            try:
+                if path:
+                    write_whole(Path(path), self._text(option, comparisons, side_by_side=side_by_side))
+            except OSError as exc:
+                failures.append(SpeclocalError(f"`{option} {path}` cannot be written: {exc.strerror or exc}"))
         if self._options.json:
             self._view.result(document(comparisons))
-        elif self._csv == _STDOUT:
+        elif self._csv == STDOUT:
             self._view.text(csv_table(comparisons))
         else:
             self._show(comparisons, side_by_side=side_by_side)
-        if self._save:
-            Path(self._save).write_text(json.dumps(document(comparisons), indent=1) + "\n", encoding="utf-8")
-        if self._csv not in ("", _STDOUT):
-            Path(self._csv).write_text(csv_table(comparisons), encoding="utf-8")
-        if self._report:
-            from speclocal.terminal.report import report_page
+        if failures:
+            *others, last = failures
+            for failure in others:
+                self._view.problem(failure)
+            raise last
 
-            self._report.write_text(report_page(comparisons, side_by_side=side_by_side), encoding="utf-8")
+    def _text(self, option: str, comparisons: "Sequence[Comparison]", *, side_by_side: bool) -> str:
+        """Return what is written to the file of an option."""
+        import json
+
+        from speclocal.jobs.tabulated import csv_table, document
+        from speclocal.terminal.report import report_page
+
+        if option == "--save":
+            return json.dumps(document(comparisons), indent=1) + "\n"
+        if option == "--csv":
+            return csv_table(comparisons)
+        return report_page(comparisons, side_by_side=side_by_side)
 
     def _show(self, comparisons: "Sequence[Comparison]", *, side_by_side: bool) -> None:
         from speclocal.terminal import compare_tables as tables
@@ -127,6 +145,20 @@ class Results:
             first, second = comparisons[0], comparisons[-1]
             view.sentences(["", *say.differences(first, second), ""])
             view.tables(*tables.side_by_side(first, second, room))
+
+
+def _check_replay(options: CompareOptions, asked: "Mapping[str, object]") -> None:
+    """Raise UsageError where an old report is to be shown and something is to be measured."""
+    asked = {
+        **asked,
+        "--model": options.model,
+        "--draft": options.draft,
+        "--modes": options.modes,
+        "--seed": options.seed is not None,
+    }
+    given = [option for option, value in asked.items() if value]
+    if given:
+        raise UsageError(f"`--replay` measures nothing: `{given[0]}` says what to measure", "leave one of them out")
 
 
 def _choices(options: CompareOptions) -> "list[Choice]":

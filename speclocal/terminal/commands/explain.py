@@ -57,14 +57,14 @@ def explain(
     from speclocal.jobs.explain import default_prompt, explain
     from speclocal.jobs.explanation import Given
     from speclocal.terminal.opening import chosen, opened
-    from speclocal.terminal.pages import check_writable, explanation_page
+    from speclocal.terminal.outputs import check_outputs, write_whole
+    from speclocal.terminal.pages import explanation_page
     from speclocal.terminal.sheets import show_sheet
     from speclocal.terminal.tour import tour, walk
 
     if bandwidth is not None and not bandwidth < float("inf"):
         raise UsageError(f"a bandwidth of {bandwidth} GB/s", "give a number")
-    if html:
-        check_writable(html)
+    check_outputs({"--html": str(html or "")}, [options.model, options.draft])
     given = Given(alpha, gamma, cost_ratio, tokens, bandwidth and bandwidth * 1e9, batch)
     with opened(chosen(options), options, view) as session:
         found = explain(session, prompt or default_prompt(), view.measuring, given, raw=raw)
@@ -73,7 +73,7 @@ def explain(
         view.note(note)
     sheets = tour(found)
     if html:
-        html.write_text(explanation_page(found, sheets), encoding="utf-8")
+        write_whole(html, explanation_page(found, sheets))
         view.note(f"written: {html}")
     if options.json:
         view.result(found.plain_values())

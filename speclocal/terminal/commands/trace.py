@@ -26,15 +26,18 @@ def trace(
     """Show one reply round by round: what was drafted, how each token was judged, and what it cost."""
     from speclocal.jobs.generate import prompt_tokens
     from speclocal.terminal.opening import asked, chosen, opened
+    from speclocal.terminal.outputs import STDOUT, check_outputs
     from speclocal.terminal.render import reply_json
     from speclocal.terminal.trace import trace, written
 
-    if options.json and jsonl == "-":
+    if options.json and jsonl == STDOUT:
         raise UsageError("`--json` and `--jsonl -` both write to stdout", "leave one of them out")
+    if jsonl != STDOUT:
+        check_outputs({"--jsonl": jsonl}, [options.model, options.draft])
     settings, choice, text = options.settings(), chosen(options), asked(prompt, view)
-    shown = not options.json and jsonl != "-"
+    shown = not options.json and jsonl != STDOUT
     stepping = shown and not all_rounds and view.at_keyboard
-    with written(jsonl) as file, opened(choice, options, view) as session:
+    with opened(choice, options, view) as session, written(jsonl) as file:
         tokens = prompt_tokens(session, text, raw=options.raw)
         session.open_context(len(tokens), settings, options.ctx)
         reply = session.reply(tokens, settings)
