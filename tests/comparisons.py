@@ -20,6 +20,7 @@ from speclocal.jobs.comparison import (
     TaskRecord,
     Versions,
 )
+from speclocal.jobs.forks import Cause
 
 CURVE = Calibration({1: 0.010, 2: 0.012, 4: 0.016, 8: 0.024}, 0.001, (Exactness(100, (1, 2)), Exactness(600, (1,))))
 DRAFT_CURVE = Calibration({1: 0.002, 2: 0.003}, 0.0002, (Exactness(100, (1,)),))
@@ -48,6 +49,7 @@ def comparison(seconds: Mapping[str, Mapping[str, Sequence[float]]], *, draft: b
         for repeat, taken in enumerate(times)
     ]
     modes = tuple(dict.fromkeys(each.mode for each in runs))
+    fork = ForkRecord("chat-bread", "lookup", 0, 3, 8, 9, " a", " b", 0.01, 0.02, (1, 4), Cause.ARITHMETIC)
     drafting = RoundRecord(1, "lookup", 3, 3, 3, 4, 0.0005, 0.016)
     return Comparison(
         started="2026-01-02T03:04:05+00:00",
@@ -60,6 +62,6 @@ def comparison(seconds: Mapping[str, Mapping[str, Sequence[float]]], *, draft: b
         tasks=tuple(TaskRecord(name, "chat", f"text of {name}", 20, 0.5, None) for name in seconds),
         runs=tuple(replace(each, place=place) for place, each in enumerate(runs)),
         replies=tuple(ReplyRounds(task, "lookup", "a reply", (drafting,)) for task in seconds if "lookup" in modes),
-        forks=(ForkRecord("chat-bread", "lookup", 0, 3, 8, 9, " a", " b", 0.01, 0.02, (1, 4), "arithmetic"),),
+        forks=(fork,) if "chat-bread" in seconds and "lookup" in modes else (),
         complete=True,
     )

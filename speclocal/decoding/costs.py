@@ -9,6 +9,7 @@ exact widths are those that compute what one-token passes compute.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ WIDE = (64, 32, 17, 16)
 """The widths that are measured once, while they fill the cache for the comparison."""
 USUAL = (9,)
 """The widths of fixed draft lengths that lie between those above."""
+WIDEST = 4096
+"""The widest pass that a curve may have."""
 _REPEATS = 3
 """How often a narrow pass is run where one curve decides: the median stands."""
 READ = 128
@@ -67,6 +70,10 @@ class Calibration:
     def __post_init__(self) -> None:
         if 1 not in self.seconds or not self.exact:
             raise ValueError("a calibration needs a pass over one token, and a depth at which widths were compared")
+        if not all(1 <= width <= WIDEST for width in self.seconds):
+            raise ValueError(f"a calibration has passes over 1 to {WIDEST} tokens")
+        if not all(0 < seconds < math.inf for seconds in (*self.seconds.values(), self.read_seconds)):
+            raise ValueError("a pass that takes no time, or for ever")
 
     @property
     def speeds(self) -> Speeds:

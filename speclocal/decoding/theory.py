@@ -51,8 +51,12 @@ def speedup(alpha: float, gamma: int, c: float, verify_ratio: VerifyRatio = flat
 
 
 def best_length(alpha: float, c: float, verify_ratio: VerifyRatio = flat, longest: int = 64) -> int:
-    """Return the draft length with the highest speedup, the shortest of equals; 0 when drafting does not pay."""
-    return max(range(longest + 1), key=lambda gamma: (speedup(alpha, gamma, c, verify_ratio), -gamma))
+    """Return the draft length with the highest speedup; 0 when drafting does not pay.
+
+    Of equals it is the longest: where drafts cost nothing, longer ones gain more and more, though less than is counted.
+    """
+    best = max(range(longest + 1), key=lambda gamma: (speedup(alpha, gamma, c, verify_ratio), gamma))
+    return best if speedup(alpha, best, c, verify_ratio) > 1 else 0
 
 
 def break_even(gamma: int, c: float, verify_ratio: VerifyRatio = flat) -> float | None:

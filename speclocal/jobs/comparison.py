@@ -7,16 +7,16 @@ comes back the same.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
-from speclocal.decoding.costs import Calibration
+from speclocal.decoding.costs import WIDEST, Calibration
 from speclocal.decoding.types import Round, SamplingParams
 from speclocal.errors import UsageError
+from speclocal.jobs.forks import Cause
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.records import read_record
 
@@ -24,6 +24,7 @@ FORMAT = 1
 """Raised when an older speclocal could not read what is written."""
 PLAIN = Mode.OFF.value
 """The name of the mode that all others are measured against."""
+_SHORTEST, _LONGEST = 1e-9, 1e9  # seconds that anything in a comparison can take
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,6 @@ class ModelRecord:
     size_bytes: int
     sha256: str
     calibration: Calibration
-
-    def __post_init__(self) -> None:
-        if not all(0 < seconds < math.inf for seconds in self.calibration.seconds.values()):
-            raise ValueError("a pass that takes no time, or for ever")
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,9 @@ class TaskRecord:
     prompt_seconds: float
     draft_prompt_seconds: float | None
 
+    def __post_init__(self) -> None:
+        _check_times(self.prompt_seconds, self.draft_prompt_seconds or 0.0)
+
 
 @dataclass(frozen=True)
 class Passes:
@@ -119,14 +119,16 @@ class Passes:
     def __post_init__(self) -> None:
         if not 0 < self.rounds <= self.emitted:
             raise ValueError(f"{self.rounds} rounds with {self.emitted} tokens")
+        _check_counts(self.drafted, self.rounds * self.drafted, self.tested, self.accepted)
+        _check_times(self.draft_seconds, self.verify_seconds)
 
 
 @dataclass(frozen=True)
 class Run:
     """One reply. place: its number in the order in which all were made, for a drift of the machine.
 
-    tested_at, accepted_at: by position in the draft, how many tokens there were judged and kept. request_seconds: the
-    whole request as it would have been, with the prompt processing of the models that the mode needs.
+    tested_at, accepted_at: by position in the draft, how many tokens there were tested and accepted. request_seconds:
+    the whole request as it would have been, with the prompt processing of the models that the mode needs.
     """
 
     task: str
@@ -143,12 +145,13 @@ class Run:
     accepted_at: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not 0 < self.decode_seconds <= self.request_seconds < math.inf:
+        if not _SHORTEST < self.decode_seconds <= self.request_seconds < _LONGEST:
             raise ValueError(f"a reply in {self.decode_seconds} of {self.request_seconds} seconds")
         if not 0 < self.num_tokens == sum(each.emitted for each in self.passes):
             raise ValueError(f"a reply of {self.num_tokens} tokens whose passes say otherwise")
-        if not all(kept <= judged for judged, kept in zip_longest(self.tested_at, self.accepted_at, fillvalue=0)):
-            raise ValueError("a reply that kept more tokens than were judged")
+        by_position = zip_longest(self.tested_at, self.accepted_at, fillvalue=0)
+        if not all(0 <= accepted <= tested and tested > 0 for tested, accepted in by_position):
+            raise ValueError("a reply that accepted more tokens than were tested, or positions without any")
 
     @property
     def num_tokens(self) -> int:
@@ -171,6 +174,12 @@ class RoundRecord:
     emitted: int
     draft_seconds: float
     verify_seconds: float
+
+    def __post_init__(self) -> None:
+        _check_counts(self.drafted, self.drafted, self.tested, self.accepted)
+        if not self.accepted < self.emitted + 1 <= self.accepted + 2:
+            raise ValueError(f"a round of {self.emitted} tokens, {self.accepted} of them drafted")
+        _check_times(self.draft_seconds, self.verify_seconds)
 
     @classmethod
     def of(cls, round_: Round, num_prompt_tokens: int) -> Self:
@@ -212,7 +221,7 @@ class ForkRecord:
     gap: float | None
     moved: float | None
     widths: tuple[int, ...]
-    cause: str
+    cause: Cause
 
 
 @dataclass(frozen=True)
@@ -232,6 +241,16 @@ class Comparison:
     forks: tuple[ForkRecord, ...]
     complete: bool
 
+    def __post_init__(self) -> None:
+        compared = {(task.name, mode) for task in self.tasks for mode in self.modes}
+        found = {
+            *((run.task, run.mode) for run in self.runs),
+            *((reply.task, reply.mode) for reply in self.replies),
+            *((fork.task, fork.mode) for fork in self.forks),
+        }
+        for task, mode in found - compared:
+            raise ValueError(f"something of `{mode}` on `{task}`, which were not compared")
+
     @property
     def title(self) -> str:
         """The models by name, those that were given as a path by the name of the file."""
@@ -241,6 +260,18 @@ class Comparison:
     def runs_of(self, task: str, mode: str) -> tuple[Run, ...]:
         """Return the runs of a task and mode, in the order of their repeats."""
         return tuple(run for run in self.runs if (run.task, run.mode) == (task, mode))
+
+
+def _check_counts(length: int, drafted: int, tested: int, accepted: int) -> None:
+    """Raise ValueError for counts that no drafts of a length can have."""
+    if not 0 <= length <= WIDEST or not 0 <= accepted <= tested <= drafted:
+        raise ValueError(f"drafts of {length}: {drafted} tokens drafted, {tested} tested, {accepted} accepted")
+
+
+def _check_times(*times: float) -> None:
+    """Raise ValueError for seconds that nothing can have taken."""
+    if not all(0 <= seconds < _LONGEST for seconds in times):
+        raise ValueError(f"something that took {', '.join(map(str, times))} seconds")
 
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:

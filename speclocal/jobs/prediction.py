@@ -10,9 +10,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from speclocal.decoding.costs import Calibration, Exactness, PassCosts
+from speclocal.decoding.costs import WIDEST, Calibration, Exactness, PassCosts
 from speclocal.decoding.theory import (
     VerifyRatio,
     best_length,
@@ -25,6 +26,7 @@ from speclocal.decoding.theory import (
 from speclocal.errors import UsageError
 from speclocal.jobs.modes import MAX_DRAFT_TOKENS
 
+_COSTLIEST = 1_000_000
 _CURVE = re.compile(r"[\d.,:\s]+")
 _HOW = (
     "write it as width:cost pairs, for example 1:1,2:1.57,4:2.56, or name a file made by "
@@ -56,23 +58,29 @@ def predict(alpha: float, gamma: int | None, cost_ratio: float, verify_ratio: Ve
 
     For alpha 0.7, gamma 4 and a cost ratio of 0.1: 2.7731 tokens per round at a cost of 1.4, so 1.981x.
     """
-    for name, value in (("alpha", alpha), ("cost ratio", cost_ratio)):
-        if not math.isfinite(value):
-            raise UsageError(f"the {name} is {value}", "give a number")
+    if not 0 <= alpha <= 1:
+        raise UsageError(f"the acceptance rate is {alpha}", "give a number from 0 to 1")
+    check_cost_ratio(cost_ratio)
     best = best_length(alpha, cost_ratio, verify_ratio, MAX_DRAFT_TOKENS)
     length = best if gamma is None else gamma
     return Prediction(
-        alpha,
-        length,
-        cost_ratio,
-        verify_ratio(length + 1),
-        expected_tokens(alpha, length),
-        round_cost(length, cost_ratio, verify_ratio),
-        speedup(alpha, length, cost_ratio, verify_ratio),
-        best,
-        speedup(alpha, best, cost_ratio, verify_ratio),
-        break_even(length, cost_ratio, verify_ratio),
+        alpha=alpha,
+        gamma=length,
+        cost_ratio=cost_ratio,
+        verify_ratio=verify_ratio(length + 1),
+        tokens_per_round=expected_tokens(alpha, length),
+        round_cost=round_cost(length, cost_ratio, verify_ratio),
+        speedup=speedup(alpha, length, cost_ratio, verify_ratio),
+        best_gamma=best,
+        best_speedup=speedup(alpha, best, cost_ratio, verify_ratio),
+        break_even=break_even(length, cost_ratio, verify_ratio),
     )
+
+
+def check_cost_ratio(cost_ratio: float) -> None:
+    """Raise UsageError for what a step of a draft model cannot cost, in target passes."""
+    if not 0 <= cost_ratio <= _COSTLIEST:
+        raise UsageError(f"the cost ratio is {cost_ratio}", f"give a number from 0 to {_COSTLIEST:,}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class Curve:
         """Return the cost of a pass over `width` tokens: interpolated, and in proportion beyond the widest."""
         return self._costs.seconds(width)
 
-    @property
+    @cached_property
     def _costs(self) -> PassCosts:
         widest = max(self.ratios)
         return PassCosts(Calibration(self.ratios, self.ratios[widest] / widest, (Exactness(0, (1,)),)))
@@ -124,15 +132,17 @@ def _curve_of_calibration(text: str) -> Curve:
     try:
         models: list[Any] = list(json.loads(text)["models"].values())
         curves = [{int(width): float(seconds) for width, seconds in model["seconds"].items()} for model in models]
-        one = [curve[1] for curve in curves]
-        return Curve(_ratios(curves[0]), one[1] / one[0] if len(one) > 1 else None)
-    except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError):
+        ratios = [_ratios(curve) for curve in curves]
+        return Curve(ratios[0], curves[1][1] / curves[0][1] if len(curves) > 1 else None)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise UsageError("this is not what `speclocal calibrate --json` prints", _HOW) from None
 
 
 def _ratios(costs: Mapping[int, float]) -> dict[int, float]:
     for width, cost in costs.items():
-        if width < 1 or not 0 < cost < math.inf:
+        if not 1 <= width <= WIDEST:
+            raise UsageError(f"a pass over {width:.4g} tokens; the widest has {WIDEST}", _HOW)
+        if not 0 < cost < math.inf:
             raise UsageError(f"a pass over {width} tokens cannot cost {cost}", _HOW)
     return {width: cost / costs[1] for width, cost in costs.items()}
 

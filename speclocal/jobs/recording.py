@@ -127,7 +127,7 @@ def fork_record(fork: Fork, task: str, mode: ComparedMode, repeat: int, vocab: V
         fork.gap,
         fork.moved,
         fork.widths,
-        fork.cause.value,
+        fork.cause,
     )
 
 

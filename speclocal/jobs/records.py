@@ -6,6 +6,7 @@ Knows types, not what is recorded.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from enum import Enum
@@ -42,7 +43,15 @@ def _read(kind: Any, value: Any, place: str) -> Any:
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    return _checked(kind, value, place)
+    checked = _checked(kind, value, place)
+    if isinstance(checked, float) and not math.isfinite(checked):
+        raise ValueError(f"{place} is {checked}")
+    return well_formed(checked) if isinstance(checked, str) else checked
+
+
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can hold: what it cannot, as parts of a file name, stands there by its number."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _dataclass(kind: Any, value: Any, place: str) -> Any:

@@ -36,9 +36,10 @@ class ComparedMode:
             return cls(Mode(name))
         if name not in (Mode.LOOKUP, Mode.DRAFT):
             raise UsageError(f"mode `{name}` has no fixed draft length", f"write `{name}`, or `lookup:10`, `draft:4`")
-        if not length.isdecimal() or not 1 <= int(length) <= MAX_DRAFT_TOKENS:
+        if not length.isdecimal() or len(length) > 9 or not 1 <= int(length) <= MAX_DRAFT_TOKENS:
             raise UsageError(
-                f"`{text.strip()}` asks for drafts of `{length}` tokens", f"give a number from 1 to {MAX_DRAFT_TOKENS}"
+                f"`{text.strip():.40}` asks for drafts of `{length:.20}` tokens",
+                f"give a number from 1 to {MAX_DRAFT_TOKENS}",
             )
         return cls(Mode(name), int(length))
 

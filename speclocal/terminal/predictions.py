@@ -31,9 +31,10 @@ def predictions_table(predictions: Mapping[str, Prediction]) -> Table:
 
 def saving_words(saving: Saving) -> str:
     """Return how much time is saved, in one sentence."""
+    what = "lost" if saving.ms_saved_per_token < 0 else "saved"
     return (
-        f"{saving.tokens_per_day:,.0f} tokens a day, {words.number(saving.ms_saved_per_token)} ms saved on each: "
-        f"{words.number(saving.hours_per_day)} hours saved a day"
+        f"{saving.tokens_per_day:,.0f} tokens a day, {words.number(abs(saving.ms_saved_per_token))} ms {what} on each: "
+        f"{words.number(abs(saving.hours_per_day))} hours {what} a day"
     )
 
 
@@ -47,6 +48,8 @@ def predictions_json(predictions: Mapping[str, Prediction], saving: Saving | Non
 
 def break_even_words(prediction: Prediction) -> str:
     """Return the acceptance at which drafts begin to pay."""
+    if prediction.gamma == 0:
+        return "no draft"
     return "never pays" if prediction.break_even is None else f"{prediction.break_even:.3f}"
 
 

@@ -98,16 +98,24 @@ def repeat_command(comparison: Comparison) -> str:
         words += ["--draft", comparison.draft.name]
     words += ["--modes", ",".join(comparison.modes), *_asked(comparison)]
     words += ["--repeats", str(conditions.repeats), "--max-tokens", str(conditions.max_tokens)]
-    words += ["--temperature", f"{params.temperature:g}", "--top-k", str(params.top_k), "--top-p", f"{params.top_p:g}"]
-    words += ["--min-p", f"{params.min_p:g}", "--repeat-penalty", f"{params.repeat_penalty:g}"]
+    words += ["--temperature", _exactly(params.temperature), "--top-k", str(params.top_k)]
+    words += ["--top-p", _exactly(params.top_p), "--min-p", _exactly(params.min_p)]
+    words += ["--repeat-penalty", _exactly(params.repeat_penalty)]
     if conditions.seed is not None:
         words += ["--seed", str(conditions.seed)]
     if conditions.raw:
         words.append("--raw")
     words += ["--threads", str(conditions.threads), "--kv-type", conditions.kv_type]
+    if conditions.layout == conditions.reading_layout:  # else it was chosen, as it would be again
+        words += ["--layout", conditions.layout]
     if conditions.gpu_layers is not None:
         words += ["--gpu-layers", str(conditions.gpu_layers)]
     return shlex.join([*words, *_prompt(comparison)])
+
+
+def _exactly(value: float) -> str:
+    """Return a number in as few digits as read back the same: 0, 0.95, 1e-09."""
+    return repr(value).removesuffix(".0")
 
 
 def _asked(comparison: Comparison) -> list[str]:
@@ -254,7 +262,9 @@ def _facts(comparison: Comparison) -> Facts:
     machine, versions, conditions = comparison.machine, comparison.versions, comparison.conditions
     params = conditions.params
     greedy = " (greedy)" if params.temperature == 0 else ""
-    seed = "new in every run" if conditions.seed is None else f"{conditions.seed}, the next for every repeat"
+    seed = "none: greedy" if params.temperature == 0 else "new in every run"
+    if conditions.seed is not None:
+        seed = f"{conditions.seed}, the next for every repeat"
     return Facts(
         (
             ("measured", comparison.started, "" if comparison.complete else "stopped before its end"),
@@ -266,7 +276,7 @@ def _facts(comparison: Comparison) -> Facts:
             ("llama-cpp-python", versions.llama_cpp_python, versions.llama_cpp),
             ("threads", str(conditions.threads), f"layers on a GPU: {_all_that_fit(conditions.gpu_layers)}"),
             ("context", f"{conditions.context_size:,} tokens", f"cache {conditions.kv_type}"),
-            ("weights", conditions.layout, f"prompts are read {conditions.reading_layout}"),
+            ("weights", conditions.layout, f"while prompts are read: {conditions.reading_layout}"),
             ("flash attention", conditions.flash_attention, ""),
             (
                 "temperature",

@@ -46,15 +46,16 @@ def test_costs_of_wider_passes_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "c", "length"), [(0.75, 0.15, 4), (0.2, 0.3, 0), (0.0, 0.0, 0), (1.0, 0.1, 64), (0.5, 1.0, 0)]
+    ("alpha", "c", "length"),
+    [(0.75, 0.15, 4), (0.2, 0.3, 0), (0.0, 0.0, 0), (1.0, 0.1, 64), (0.5, 1.0, 0), (0.5, 0.0, 64)],
 )
 def test_best_length(alpha: float, c: float, length: int) -> None:
-    """The best draft length by hand: 4 for alpha .75 and c .15; the shortest of equals; 0 where drafting loses."""
+    """By hand: 4 for alpha .75 and c .15; 64, the longest, where drafts are free; 0 where drafting loses."""
     assert best_length(alpha, c) == length
 
 
 def test_best_length_is_the_best() -> None:
-    """No other length is faster, and no shorter one as fast."""
+    """No other length is faster, no longer one as fast, and it pays or is 0."""
     for alpha, c, steep in product((0.1, 0.5, 0.8, 0.95), (0, 0.05, 0.3), (0, 0.1, 0.9)):
 
         def verify_ratio(n: int, steep: float = steep) -> float:
@@ -63,7 +64,7 @@ def test_best_length_is_the_best() -> None:
         best = best_length(alpha, c, verify_ratio, longest=20)
         gains = [speedup(alpha, gamma, c, verify_ratio) for gamma in range(21)]
         assert gains[best] == max(gains)
-        assert gains.index(max(gains)) == best
+        assert best == 0 or gains[best] > max(1, *gains[best + 1 :], 1)
 
 
 @pytest.mark.parametrize(("gamma", "c"), [(1, 0.1), (4, 0.1), (4, 0.5), (8, 0.9)])

@@ -52,6 +52,29 @@ def damage(told: Any, what: str) -> Any:
             first["runs"][3]["accepted_at"] = [2, 2, 2]
         case "no rounds":
             first["runs"][3]["passes"][0]["rounds"] = 0
+        case "positions without tokens":
+            first["runs"][3]["tested_at"] = [0]
+            first["runs"][3]["accepted_at"] = [0]
+        case "more accepted than drafted":
+            first["runs"][3]["passes"][1]["accepted"] = 500
+        case "drafts of any length":
+            first["runs"][3]["passes"][1]["drafted"] = 10**18
+        case "a number that is none":
+            first["runs"][3]["passes"][1]["draft_seconds"] = float("nan")
+        case "a time without end":
+            first["runs"][3]["request_seconds"] = 1e308
+        case "a prompt in no time at all":
+            first["tasks"][0]["prompt_seconds"] = -1.0
+        case "a cause that nobody knows":
+            first["forks"][0]["cause"] = "weather"
+        case "a curve as wide as memory":
+            first["target"]["calibration"]["seconds"]["2000000000"] = 1.0
+        case "a mode that was not compared":
+            first["modes"] = ["off"]
+        case "no tasks":
+            first["tasks"] = []
+        case "a round from nowhere":
+            first["replies"][0]["rounds"][0]["emitted"] = 9
         case "passes in no time":
             first["target"]["calibration"]["seconds"]["1"] = 0
         case "a curve without its first point":
@@ -76,8 +99,22 @@ def damage(told: Any, what: str) -> Any:
         ("a boolean for a number", "Comparison.runs[1].decode_seconds is True, not float"),
         ("no time", "a reply in 0.0 of 1.6 seconds"),
         ("tokens from nowhere", "a reply of 9 tokens whose passes say otherwise"),
-        ("acceptance above 1", "a reply that kept more tokens than were judged"),
+        ("acceptance above 1", "a reply that accepted more tokens than were tested, or positions without any"),
         ("no rounds", "0 rounds with 2 tokens"),
+        ("positions without tokens", "a reply that accepted more tokens than were tested, or positions without any"),
+        ("more accepted than drafted", "drafts of 3: 6 tokens drafted, 5 tested, 500 accepted"),
+        (
+            "drafts of any length",
+            "drafts of 1000000000000000000: 2000000000000000000 tokens drafted, 5 tested, 4 accepted",
+        ),
+        ("a number that is none", "Comparison.runs[3].passes[1].draft_seconds is nan"),
+        ("a time without end", "a reply in 0.5 of 1e+308 seconds"),
+        ("a prompt in no time at all", "something that took -1.0, 0.0 seconds"),
+        ("a cause that nobody knows", "'weather' is not a valid Cause"),
+        ("a curve as wide as memory", "a calibration has passes over 1 to 4096 tokens"),
+        ("a mode that was not compared", "something of `lookup` on `chat-bread`, which were not compared"),
+        ("no tasks", "something of `"),
+        ("a round from nowhere", "a round of 9 tokens, 3 of them drafted"),
         ("passes in no time", "a pass that takes no time, or for ever"),
         (
             "a curve without its first point",
@@ -95,7 +132,7 @@ def test_a_damaged_report_names_its_first_fault(tmp_path: Path, what: str, said:
     path.write_text(json.dumps(damage(document(), what)))
     with pytest.raises(UsageError) as error:
         load(path)
-    assert error.value.message == f"`{path}` is no report of a comparison: {said}"
+    assert error.value.message.startswith(f"`{path}` is no report of a comparison: {said}")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '{"text": "a reply"}', "[" * 100_000])
@@ -104,6 +141,15 @@ def test_other_files_are_no_reports(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError, match="is no report of a comparison"):
         load(path)
+
+
+def test_texts_that_are_none_are_spelled_out(tmp_path: Path) -> None:
+    """Half a surrogate, as a file name that is not UTF-8 has, can be shown and written again."""
+    told = document()
+    told["comparisons"][0]["target"]["name"] = "m\udce9"
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(told))
+    assert load(path)[0].target.name == "m\\udce9"
 
 
 def test_a_report_that_is_not_there_is_a_wrong_command(tmp_path: Path) -> None:

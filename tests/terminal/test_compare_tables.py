@@ -200,7 +200,7 @@ def test_two_comparisons_agree_or_differ() -> None:
 
 def test_names_of_files_are_not_obeyed() -> None:
     """Control characters in a name that somebody else gave a task or model are shown."""
-    evil = replace(TWO_TASKS, tasks=(replace(TWO_TASKS.tasks[0], kind="\x1b[2J[bold]"),))
+    evil = replace(TWO_TASKS, tasks=(replace(TWO_TASKS.tasks[0], kind="\x1b[2J[bold]"), TWO_TASKS.tasks[1]))
     text = shown(*tables.task_tables(evil, 80))
     assert "\x1b" not in text
     assert "[bold]" in text

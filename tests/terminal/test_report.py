@@ -8,12 +8,15 @@ import os
 import shlex
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Models, Run
 from comparisons import comparison
 
+from speclocal.decoding.types import SamplingParams
 from speclocal.errors import UsageError
 from speclocal.jobs.comparison import Comparison, RoundRecord, TaskRecord, load
 from speclocal.terminal import plots
@@ -40,7 +43,7 @@ def test_the_page_holds_what_was_measured(made_up: Comparison) -> None:
         "b" * 64,
         "0.3.36",
         "Example CPU",
-        "new in every run",
+        "none: greedy",
         "acceptance rate",
         "chat-bread",
     ):
@@ -116,6 +119,22 @@ def test_two_reports_stand_side_by_side(made_up: Comparison) -> None:
     assert page.count('<div class="pair">') == 6
 
 
+def nothing_of(made_up: Comparison, **changes: Any) -> Comparison:
+    """The same comparison before anything was measured."""
+    return replace(made_up, runs=(), replies=(), forks=(), **changes)
+
+
+def test_a_command_line_loses_no_digits(made_up: Comparison) -> None:
+    """What is repeated is what was measured, not what it is rounded to; the layout of the weights is part of it."""
+    params = SamplingParams(temperature=0.12345678, top_p=0.99999999, min_p=1e-9, repeat_penalty=1.00000001)
+    conditions = replace(made_up.conditions, params=params, layout="file", reading_layout="file")
+    words = shlex.split(repeat_command(replace(made_up, conditions=conditions)))
+    options = dict(pairwise(words))
+    for option, value in (("--temperature", 0.12345678), ("--top-p", 0.99999999), ("--min-p", 1e-9)):
+        assert float(options[option]) == value
+    assert (float(options["--repeat-penalty"]), options["--layout"]) == (1.00000001, "file")
+
+
 def test_a_command_line_names_all_that_was_asked(made_up: Comparison) -> None:
     """Built-in tasks by name, files by name, a prompt as it was, settings and models."""
     asked = (
@@ -124,7 +143,7 @@ def test_a_command_line_names_all_that_was_asked(made_up: Comparison) -> None:
         TaskRecord("prompt", "prompt", "what's `this`?", 20, 0.5, None),
     )
     conditions = replace(made_up.conditions, seed=7, raw=True, gpu_layers=0)
-    words = shlex.split(repeat_command(replace(made_up, tasks=asked, conditions=conditions)))
+    words = shlex.split(repeat_command(nothing_of(made_up, tasks=asked, conditions=conditions)))
     assert words[:2] == ["speclocal", "compare"]
     options = {word: words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("--")}
     expected = {"--model": "target", "--draft": "small", "--modes": "off,lookup", "--tasks": "chat-bread"}

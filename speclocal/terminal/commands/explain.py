@@ -56,6 +56,7 @@ def explain(
     """Explain speculative decoding in six pages, with your model and what is measured here."""
     from speclocal.jobs.explain import default_prompt, explain
     from speclocal.jobs.explanation import Given
+    from speclocal.jobs.prediction import check_cost_ratio
     from speclocal.terminal.opening import chosen, opened
     from speclocal.terminal.outputs import check_outputs, write_whole
     from speclocal.terminal.pages import explanation_page
@@ -64,6 +65,8 @@ def explain(
 
     if bandwidth is not None and not bandwidth < float("inf"):
         raise UsageError(f"a bandwidth of {bandwidth} GB/s", "give a number")
+    if cost_ratio is not None:
+        check_cost_ratio(cost_ratio)
     check_outputs({"--html": str(html or "")}, [options.model, options.draft])
     given = Given(alpha, gamma, cost_ratio, tokens, bandwidth and bandwidth * 1e9, batch)
     with opened(chosen(options), options, view) as session:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from speclocal.jobs.prediction import Curve, Saving
     from speclocal.terminal.render import View
 
+_MOST = 1e15
+
 
 @command(Options, MACHINE)
 def predict(
@@ -100,6 +102,9 @@ def _saving(tokens: float | None, saved: float | None, plain: float | None, spee
 
     if tokens is None and saved is None and plain is None:
         return None
+    for option, value in (("--tokens-per-day", tokens), ("--ms-per-token", saved), ("--plain-ms-per-token", plain)):
+        if value is not None and not abs(value) < _MOST:
+            raise UsageError(f"`{option}` is {value}", f"give a number below {_MOST:g}")
     if tokens is None:
         raise UsageError("a time for each token says nothing alone", "give `--tokens-per-day` too")
     if (saved is None) == (plain is None):
@@ -108,7 +113,7 @@ def _saving(tokens: float | None, saved: float | None, plain: float | None, spee
             "give `--ms-per-token`, the milliseconds saved on each, or `--plain-ms-per-token`, what each takes now",
         )
     if plain is not None:
-        if not speedup:
+        if speedup is None:
             raise UsageError("what drafts save is not known without a speedup", "give `--alpha` too")
         saved = plain * (1 - 1 / speedup)
     assert saved is not None
