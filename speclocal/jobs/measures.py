@@ -89,7 +89,7 @@ class Advice:
     """What to use for a task, or over all: the fastest mode, those that cannot be told from it, and what slows down.
 
     best is plain decoding where nothing is surely faster. gains: the tasks for which best is used, where it is not
-    surely faster over all of them. hopes, doubts: what was faster or slower, measured once.
+    surely faster over all of them. hopes, doubts: what was faster or slower, but too seldom measured to tell.
     """
 
     best: str
@@ -111,20 +111,32 @@ def measures(comparison: Comparison) -> list[Measure]:
     ]
 
 
+def measured_in_both(first: Comparison, second: Comparison) -> list[tuple[Measure, Measure]]:
+    """Return the measures of two comparisons in pairs, of every task and mode that both have."""
+    theirs = {(each.task, each.mode): each for each in measures(second)}
+    return [(each, theirs[place]) for each in measures(first) if (place := (each.task, each.mode)) in theirs]
+
+
+def whole_tasks(comparison: Comparison) -> list[str]:
+    """Return the tasks with as many runs as any: all of them, but after a stop."""
+    num_runs = {task.name: sum(run.task == task.name for run in comparison.runs) for task in comparison.tasks}
+    return [task for task, num in num_runs.items() if 0 < num == max(num_runs.values())]
+
+
 def overall(comparison: Comparison) -> list[Overall]:
-    """Return every mode but plain decoding over all tasks."""
+    """Return every mode but plain decoding over all tasks that are whole."""
     found = []
     for mode in comparison.modes:
         speedup = ratio(comparison, mode)
         request = ratio(comparison, mode, speed=request_speed)
-        tasks = [each.value for task in comparison.tasks if (each := ratio(comparison, mode, tasks=[task.name]))]
+        tasks = [each.value for name in whole_tasks(comparison) if (each := ratio(comparison, mode, tasks=[name]))]
         if mode != PLAIN and speedup and request:
             found.append(Overall(mode, speedup, request, min(tasks), max(tasks)))
     return found
 
 
 def advice(comparison: Comparison, tasks: Sequence[str] | None = None) -> Advice:
-    """Return what to use for some tasks, None for all: the fastest mode that is surely faster than plain decoding.
+    """Return what to use for some tasks, None for all that are whole: the fastest mode that is surely faster.
 
     Where none is over several tasks, it is the fastest that gains: surely faster on some task, on none surely slower,
     and not slower over all.
@@ -141,21 +153,22 @@ def advice(comparison: Comparison, tasks: Sequence[str] | None = None) -> Advice
         found = ratio(comparison, mode, best, tasks)
         return found is not None and found.standing is not Standing.BELOW
 
-    once = [mode for mode, found in speedups.items() if found.standing is Standing.UNSURE]
+    undecided = (Standing.UNSURE, Standing.WITHIN_NOISE)
+    seldom = [mode for mode, found in speedups.items() if found.standing in undecided and not found.is_decisive]
     return Advice(
         best,
         speedups.get(best),
         gains=gains.get(best, ()),
         equals=tuple(mode for mode in useful if mode != best and as_fast(mode)),
-        hopes=tuple(mode for mode in once if speedups[mode].value > 1),
-        doubts=tuple(mode for mode in once if speedups[mode].value <= 1),
+        hopes=tuple(mode for mode in seldom if speedups[mode].value > 1),
+        doubts=tuple(mode for mode in seldom if speedups[mode].value <= 1),
         avoid=tuple(mode for mode, found in speedups.items() if found.standing is Standing.BELOW),
     )
 
 
 def _gains(comparison: Comparison, mode: str, tasks: Sequence[str] | None) -> tuple[str, ...]:
     """Return the tasks on which a mode is surely faster than plain decoding; none if it is surely slower on another."""
-    names = [task.name for task in comparison.tasks if tasks is None or task.name in tasks]
+    names = whole_tasks(comparison) if tasks is None else tasks
     found = {name: speedup.standing for name in names if (speedup := ratio(comparison, mode, tasks=[name]))}
     if Standing.BELOW in found.values():
         return ()
@@ -180,22 +193,20 @@ def ratio(
 ) -> Ratio | None:
     """Return how fast a mode is relative to another, by pairs of runs of the same task and repeat; None without any.
 
-    tasks: None for all of them. Of several, the geometric mean over the tasks is taken repeat by repeat, so the
-    interval says how sure the mean over these tasks is; other tasks may be others. Tasks with fewer pairs than the
-    rest, as after a stop, are left out. The machine drifted while any mode ran on these tasks.
+    tasks: None for all that are whole. Of several, the geometric mean over the tasks is taken repeat by repeat, so the
+    interval says how sure the mean over these tasks is; other tasks may be others. The machine drifted while any mode
+    ran on these tasks.
     """
-    by_task = {}
-    for task in comparison.tasks:
-        if tasks is None or task.name in tasks:
-            speeds = {run.repeat: speed(run) for run in comparison.runs_of(task.name, over)}
-            runs = comparison.runs_of(task.name, mode)
-            by_task[task.name] = [speed(run) / speeds[run.repeat] for run in runs if run.repeat in speeds]
-    most = max(map(len, by_task.values()), default=0)
-    if not most:
+    names = whole_tasks(comparison) if tasks is None else tasks
+    pairs = []
+    for name in names:
+        speeds = {run.repeat: speed(run) for run in comparison.runs_of(name, over)}
+        runs = comparison.runs_of(name, mode)
+        pairs.append([speed(run) / speeds[run.repeat] for run in runs if run.repeat in speeds])
+    means = [statistics.geometric_mean(each) for each in zip(*pairs, strict=False)]
+    if not means:
         return None
-    whole = {task: ratios for task, ratios in by_task.items() if len(ratios) == most}
-    seconds = sum(run.decode_seconds for run in comparison.runs if run.task in whole)
-    means = [statistics.geometric_mean(each) for each in zip(*whole.values(), strict=True)]
+    seconds = sum(run.decode_seconds for run in comparison.runs if run.task in names)
     return Ratio.of_pairs(means, usual_drift(seconds))
 
 

@@ -78,6 +78,16 @@ class Ratio:
         return self.value * math.exp(-reach), self.value * math.exp(reach)
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether the interval says something: it does not reach further than to ten times, or a tenth."""
+        return self.reach is not None and self.reach < math.log(10)
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether the interval is narrow enough to call a ratio within it noise: no further than to 1.5 times."""
+        return self.reach is not None and self.reach < math.log(1.5)
+
+    @property
     def standing(self) -> Standing:
         if self.interval is None:
             return Standing.UNSURE

@@ -41,7 +41,7 @@ def csv_table(comparisons: Sequence[Comparison]) -> str:
 
 
 _COLUMNS = (
-    *("model", "draft", "task", "kind", "mode", "runs", "tokens_per_second", "tokens_per_second_lowest"),
+    *("started", "model", "draft", "task", "kind", "mode", "runs", "tokens_per_second", "tokens_per_second_lowest"),
     *("tokens_per_second_highest", "speedup", "speedup_low", "speedup_high", "request_speedup", "request_seconds"),
     *("acceptance_rate", "draft_utilisation", "tokens_per_round", "drafted", "tested", "accepted", "draft_seconds"),
     *("verify_seconds", "other_seconds", "predicted_textbook", "predicted_measured", "same_text", "complete"),
@@ -53,6 +53,7 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for each in measures(comparison):
         low, high = (each.speedup.interval if each.speedup else None) or (None, None)
         yield {
+            "started": comparison.started,
             "model": comparison.target.name,
             "draft": comparison.draft.name if comparison.draft else "",
             "task": each.task,

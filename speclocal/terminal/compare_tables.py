@@ -14,9 +14,9 @@ from rich.text import Text
 
 from speclocal.jobs.compare import Progress
 from speclocal.jobs.comparison import PLAIN, Comparison
-from speclocal.jobs.measures import Measure, measures, overall
+from speclocal.jobs.measures import Measure, measured_in_both, measures, overall, whole_tasks
 from speclocal.jobs.ratios import Ratio, Standing
-from speclocal.terminal import words
+from speclocal.terminal import compare_words, words
 from speclocal.terminal.fitted import Column, fitted, room_left
 from speclocal.terminal.tables import cell, new_table
 
@@ -43,19 +43,18 @@ def task_tables(comparison: Comparison, room: int) -> list[Table]:
 def overall_table(comparison: Comparison, room: int) -> Table | None:
     """Return the modes over all tasks; None where there is one task, or nothing to tell."""
     rows = overall(comparison)
-    if not rows or len(comparison.tasks) < 2:
+    if not rows or len(whole_tasks(comparison)) < 2:
         return None
     columns = [
         Column("mode", [row.mode for row in rows], 9, right=False),
         Column("speedup", [_speedup(row.speedup) for row in rows], 8),
         Column("95 %", [interval(row.speedup) for row in rows], 7),
-        Column("least", [f"{row.lowest:.2f}x" for row in rows], 5),
-        Column("most", [f"{row.highest:.2f}x" for row in rows], 5),
+        Column("least to most", [f"{row.lowest:.2f}x-{row.highest:.2f}x" for row in rows], 5),
         Column("request", [f"{row.request_speedup.value:.2f}x" for row in rows], 4),
     ]
     longest = max([1.0, *(row.speedup.value for row in rows)])
     columns += _bars([row.speedup for row in rows], longest, room_left(columns, room))
-    return fitted(columns, room, f"{comparison.title}, over all {len(comparison.tasks)} tasks")
+    return fitted(columns, room, f"{comparison.title}, {compare_words.over_all(comparison)}")
 
 
 def live_board(comparison: Comparison, progress: Progress) -> RenderableType:
@@ -81,33 +80,26 @@ def live_board(comparison: Comparison, progress: Progress) -> RenderableType:
 def side_by_side(first: Comparison, second: Comparison, room: int) -> list[Table]:
     """Return one table for every task that both have: the speeds of both, and how the speedup changed."""
     tables = []
-    ours, theirs = ({(each.task, each.mode): each for each in measures(one)} for one in (first, second))
-    for task in (task for task in first.tasks if any(task.name == other.name for other in second.tasks)):
-        rows = [
-            (mode, ours[task.name, mode], theirs[task.name, mode])
-            for mode in first.modes
-            if (task.name, mode) in ours and (task.name, mode) in theirs
-        ]
-        if not rows:
-            continue
+    for task, pairs in groupby(measured_in_both(first, second), key=lambda pair: pair[0].task):
+        ours, theirs = zip(*pairs, strict=True)
         columns = [
-            Column("mode", [mode for mode, _, _ in rows], 9, right=False),
-            Column("first", [words.number(one.tokens_per_second.median) for _, one, _ in rows], 5),
-            Column("second", [words.number(two.tokens_per_second.median) for _, _, two in rows], 5),
-            Column("first speedup", [_speedup(one.speedup) for _, one, _ in rows], 7),
-            Column("second speedup", [_speedup(two.speedup) for _, _, two in rows], 7),
-            Column("change", [change(one.speedup, two.speedup) for _, one, two in rows], 8, right=False),
+            Column("mode", [one.mode for one in ours], 9, right=False),
+            Column("first", [words.number(one.tokens_per_second.median) for one in ours], 5),
+            Column("second", [words.number(two.tokens_per_second.median) for two in theirs], 5),
+            Column("first speedup", [_speedup(one.speedup) for one in ours], 7),
+            Column("second speedup", [_speedup(two.speedup) for two in theirs], 7),
+            Column("speedup changed", [change(*pair) for pair in zip(ours, theirs, strict=True)], 8, right=False),
         ]
-        tables.append(fitted(columns, room, f"{task.name} ({task.kind}): tokens/s and speedups of both"))
+        tables.append(fitted(columns, room, f"{task}: tokens/s and speedups of both"))
     return tables
 
 
 def interval(ratio: Ratio) -> str:
-    """Return a ratio's interval as it stands in a table; a dash where there is none."""
+    """Return a ratio's interval as it stands in a table; a dash where there is none, and no absurd numbers."""
     if ratio.interval is None:
         return "-"
     low, high = ratio.interval
-    return f"{low:.2f}-{high:.2f}" if high < 1000 else f"{low:.2f}-"
+    return f"{low:.2f}-{high:.2f}" if ratio.is_narrow else "too wide"
 
 
 def _speed_table(comparison: Comparison, task: str, rows: Sequence[Measure], longest: float, room: int) -> Table:
@@ -169,11 +161,11 @@ def _live_cell(measure: Measure | None) -> Text:
     return _speedup(measure.speedup)
 
 
-def change(first: Ratio | None, second: Ratio | None) -> str:
+def change(first: Measure, second: Measure) -> str:
     """Return how the second speedup differs from the first, and whether that is more than noise."""
-    if first is None or second is None:
+    if first.speedup is None or second.speedup is None:
         return ""
-    found = second.over(first)
+    found = second.speedup.over(first.speedup)
     said = {Standing.WITHIN_NOISE: "within noise", Standing.UNSURE: "measured once"}.get(found.standing, "differs")
     return f"{found.value:.2f}x, {said}"
 

@@ -5,26 +5,36 @@ Knows measures and advice, not tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from speclocal.jobs.comparison import PLAIN, Comparison
-from speclocal.jobs.measures import Advice, advice, measures, ratio
+from speclocal.jobs.measures import Advice, advice, measures, ratio, whole_tasks
 from speclocal.jobs.ratios import Ratio, Standing
 from speclocal.terminal import words
 from speclocal.terminal.fork_words import fork_words
 
 _FEW = {
     1: "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
-    2: "every mode ran twice: intervals are wide; more `--repeats` make them narrow",
+    2: "every mode ran twice: intervals are wide; `--repeats 5` would make them narrow",
 }
 """What is said of few repeats."""
-LEGEND = (
-    "95 %: interval of the speedup, for a second run: by the scatter of paired runs, and the drift that is usual on a "
-    "machine in use. request: speedup with the prompt. accepted: the acceptance rate, accepted / tested; also by "
-    "position in the draft. used: the draft utilisation, accepted / drafted. theory: the speedup where a pass costs "
-    "the same at any width, then by the costs of this machine. time: \u2591 drafting, \u2588 target passes, \u00b7 the "
-    "rest."
-)
+_LEGEND = {
+    "tokens/s": "the median of all runs",
+    "speedup": "the geometric mean of pairs of runs made close together",
+    "95 %": "interval of the speedup, by the scatter of the pairs and the drift that is usual on a machine in use",
+    "request": "speedup with the prompt",
+    "accepted": "the acceptance rate, accepted / tested",
+    "by position": "the same for the 1st, 2nd, ... token of a draft",
+    "used": "the draft utilisation, accepted / drafted",
+    "theory": "speedup by the formulas if a pass costs the same at any width, then by the costs of this machine",
+    "time": "\u2591 drafting, \u2588 target passes, \u00b7 the rest",
+}
+"""What headings of tables mean."""
+
+
+def legend(headings: Iterable[str]) -> str:
+    """Return what those of some headings mean that do not say it themselves."""
+    return "; ".join(f"{heading}: {_LEGEND[heading]}" for heading in dict.fromkeys(headings) if heading in _LEGEND)
 
 
 def head(comparison: Comparison) -> list[str]:
@@ -46,12 +56,19 @@ def head(comparison: Comparison) -> list[str]:
 def verdict(comparison: Comparison) -> list[str]:
     """Return what to use and what not, task by task and over all."""
     tasks = [task.name for task in comparison.tasks if comparison.runs_of(task.name, PLAIN)]
+    whole = whole_tasks(comparison)
     lines = [f"{task}: {_advised(comparison, advice(comparison, [task]), [task])}" for task in tasks]
-    if len(tasks) > 1:
-        lines.append(f"over all {len(tasks)} tasks: {_advised(comparison, advice(comparison, tasks), tasks)}")
+    if len(whole) > 1:
+        lines.append(f"{over_all(comparison)}: {_advised(comparison, advice(comparison), whole)}")
     if lines and comparison.conditions.repeats in _FEW:
         lines.append(_FEW[comparison.conditions.repeats])
     return lines
+
+
+def over_all(comparison: Comparison) -> str:
+    """Return over which tasks a mean is taken."""
+    num, whole = len(comparison.tasks), len(whole_tasks(comparison))
+    return f"over all {num} tasks" if num == whole else f"over {whole} of {num} tasks, the others were cut off"
 
 
 def texts(comparison: Comparison) -> list[str]:
@@ -64,31 +81,49 @@ def texts(comparison: Comparison) -> list[str]:
     if all(each.same_text for each in compared):
         return ["texts: every mode wrote the very tokens of plain decoding"]
     greedy = comparison.conditions.params.temperature == 0
+    unexplained = [f"{each.task}, `{each.mode}`" for each in compared if not each.same_text and each.fork is None]
     return [
-        f"texts: {fork.task}, `{fork.mode}` {fork_words(fork, fork.plain_text, fork.other_text, greedy=greedy)}"
-        for fork in comparison.forks
+        *(
+            f"texts: {fork.task}, `{fork.mode}` {fork_words(fork, fork.plain_text, fork.other_text, greedy=greedy)}"
+            for fork in comparison.forks
+        ),
+        *([f"texts: others, and not looked into: {'; '.join(unexplained)}"] if unexplained else []),
     ]
 
 
 def differences(first: Comparison, second: Comparison) -> list[str]:
     """Return in what the circumstances of two comparisons differ."""
-    pairs = {
-        "machine": (first.machine.cpu, second.machine.cpu),
-        "threads": (first.conditions.threads, second.conditions.threads),
-        "target": (first.target.sha256, second.target.sha256),
-        "draft model": (first.draft and first.draft.sha256, second.draft and second.draft.sha256),
-        "speclocal": (first.versions.speclocal, second.versions.speclocal),
-        "llama.cpp": (first.versions.llama_cpp, second.versions.llama_cpp),
-        "sampling": (first.conditions.params, second.conditions.params),
-        "seed": (first.conditions.seed, second.conditions.seed),
-        "reply length": (first.conditions.max_tokens, second.conditions.max_tokens),
-        "cache type": (first.conditions.kv_type, second.conditions.kv_type),
-        "layout": (first.conditions.layout, second.conditions.layout),
-    }
-    differing = [name for name, (one, two) in pairs.items() if one != two]
+    ours, theirs = map(_circumstances, (first, second))
+    differing = [name for name, value in ours.items() if value != theirs[name]]
     if not differing:
         return ["both were measured under the same conditions"]
     return [f"the two differ in: {', '.join(differing)}"]
+
+
+def _circumstances(comparison: Comparison) -> dict[str, object]:
+    """Return all that a speed can depend on, by name."""
+    conditions, versions, draft = comparison.conditions, comparison.versions, comparison.draft
+    return {
+        "machine": comparison.machine,
+        "target": comparison.target.sha256,
+        "draft model": draft and draft.sha256,
+        "tasks": [(task.name, task.text) for task in comparison.tasks],
+        "modes": comparison.modes,
+        "threads": conditions.threads,
+        "layers on a GPU": conditions.gpu_layers,
+        "layout of the weights": (conditions.layout, conditions.reading_layout),
+        "cache type": conditions.kv_type,
+        "context": conditions.context_size,
+        "flash attention": conditions.flash_attention,
+        "sampling": conditions.params,
+        "seed": conditions.seed,
+        "chat template": conditions.raw,
+        "reply length": conditions.max_tokens,
+        "repeats": conditions.repeats,
+        "speclocal": versions.speclocal,
+        "llama.cpp": (versions.llama_cpp, versions.llama_cpp_python),
+        "Python": versions.python,
+    }
 
 
 def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> str:
@@ -106,12 +141,13 @@ def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> s
     elif advised.hopes or advised.doubts:
         parts = [f"perhaps {named(advised.hopes)}" if advised.hopes else "use `off`"]
         if advised.doubts:
-            parts.append(f"slower: {named(advised.doubts)}")
+            parts.append(f"slower, as it seems: {named(advised.doubts)}")
     else:
-        doubtful = [m for m in ratios if m != PLAIN and ratios[m].standing is Standing.WITHIN_NOISE]
         parts = ["use `off`: nothing is surely faster"]
-        if doubtful:
-            parts.append(f"within noise of it: {named(doubtful)}")
+    undecided = {*advised.hopes, *advised.doubts}
+    noisy = [m for m, found in ratios.items() if found.standing is Standing.WITHIN_NOISE and m not in undecided]
+    if advised.best == PLAIN and (noisy := [mode for mode in noisy if mode != PLAIN]):
+        parts.append(f"within noise of it: {named(noisy)}")
     if advised.avoid:
         parts.append(f"not {named(advised.avoid)}")
     return "; ".join(parts)
@@ -122,4 +158,4 @@ def _speedup(found: Ratio) -> str:
     if found.interval is None:
         return f"{found.value:.2f}x"
     low, high = found.interval
-    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}"
+    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}" if found.is_narrow else f"{found.value:.2f}x, interval too wide"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from speclocal.jobs.comparison import PLAIN, Comparison, ModelRecord, ReplyRounds, RoundRecord
-from speclocal.jobs.measures import Measure, measures
+from speclocal.jobs.measures import Measure, measured_in_both, measures, overall, whole_tasks
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.ratios import Ratio, Standing
 from speclocal.jobs.tasks import built_in_tasks
@@ -41,6 +41,8 @@ class Section:
     advice: Sequence[str]
     speedups: Plot | None
     speeds: Grid
+    over_all: str
+    means: Grid | None
     costs: Plot
     acceptance: Plot | None
     drafts: Grid
@@ -57,8 +59,7 @@ def report_page(comparisons: Sequence[Comparison], *, side_by_side: bool = False
     differences: Sequence[str] = ()
     changes = None
     if side_by_side:
-        first, second = comparisons[0], comparisons[-1]
-        sections = [sections[0], sections[-1]]
+        first, second = comparisons
         differences, changes = compare_words.differences(first, second), _changes(first, second)
     return render(
         "report.html",
@@ -79,6 +80,8 @@ def section(comparison: Comparison) -> Section:
         advice=[*_incomplete(comparison), *compare_words.verdict(comparison), *compare_words.texts(comparison)],
         speedups=speedups_plot(comparison),
         speeds=_speeds(found),
+        over_all=compare_words.over_all(comparison),
+        means=_means(comparison) if len(whole_tasks(comparison)) > 1 else None,
         costs=costs_plot(comparison),
         acceptance=acceptance_plot(comparison),
         drafts=_drafts(found),
@@ -175,6 +178,23 @@ def _speeds(found: Sequence[Measure]) -> Grid:
     )
 
 
+def _means(comparison: Comparison) -> Grid:
+    """Return the modes over all tasks."""
+    found = overall(comparison)
+    longest = max([1.0, *(each.speedup.value for each in found)])
+    rows = [
+        (
+            each.mode,
+            _speedup(each.speedup, longest),
+            interval(each.speedup),
+            f"{each.lowest:.2f}x to {each.highest:.2f}x",
+            f"{each.request_speedup.value:.2f}x",
+        )
+        for each in found
+    ]
+    return grid("<mode", "<speedup", "95 %", "least to most", "whole request", rows=rows)
+
+
 def _speedup(speedup: Ratio | None, longest: float) -> Cell:
     if speedup is None:
         return bar("1", 1.0, longest, "dim")
@@ -237,23 +257,21 @@ def _fates(round_: RoundRecord) -> tuple[str, ...]:
 
 def _changes(first: Comparison, second: Comparison) -> Grid:
     """Return the speeds of two comparisons, by what both have."""
-    ours, theirs = ({(each.task, each.mode): each for each in measures(one)} for one in (first, second))
     rows = [
         (
-            task,
-            mode,
+            one.task,
+            one.mode,
             number(one.tokens_per_second.median),
-            number(theirs[task, mode].tokens_per_second.median),
+            number(two.tokens_per_second.median),
             f"{one.speedup.value:.2f}x" if one.speedup else "1",
-            f"{two.value:.2f}x" if (two := theirs[task, mode].speedup) else "1",
-            change(one.speedup, theirs[task, mode].speedup),
+            f"{two.speedup.value:.2f}x" if two.speedup else "1",
+            change(one, two),
         )
-        for (task, mode), one in ours.items()
-        if (task, mode) in theirs
+        for one, two in measured_in_both(first, second)
     ]
     return grid(
         *("<task", "<mode", "first, tokens/s", "second, tokens/s", "first speedup", "second speedup"),
-        "<second / first",
+        "<speedup changed",
         rows=rows,
     )
 

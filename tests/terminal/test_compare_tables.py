@@ -63,9 +63,9 @@ def test_over_all_tasks_in_80_columns() -> None:
     assert table is not None
     assert shown(table).splitlines() == [
         "target, over all 2 tasks",
-        "mode    speedup       95 %  least   most  request",
-        "lookup    1.00x  0.91-1.09  0.50x  1.99x    0.95x  ████████████████████ │",
-        "auto      1.41x  1.28-1.56  1.00x  1.99x    1.22x  █████████████████████████████",
+        "mode    speedup       95 %  least to most  request",
+        "lookup    1.00x  0.91-1.09    0.50x-1.99x    0.95x  ████████████████████│",
+        "auto      1.41x  1.28-1.56    1.00x-1.99x    1.22x  ████████████████████████████",
     ]
 
 
@@ -134,22 +134,55 @@ def test_the_verdict_over_all_says_where_a_mode_gains() -> None:
     )
 
 
+def test_a_stop_is_not_passed_over_in_what_is_said_over_all() -> None:
+    """Two tasks were measured whole, the third was cut off: it is left out of the mean, and the mean says so."""
+    plain, fast = [1.0, 1.02, 0.98], [0.5, 0.51, 0.49]
+    whole = {"off": plain, "lookup": fast}
+    cut = comparison({"a": whole, "b": whole, "c": {"off": [1.0], "lookup": [4.0]}})
+    assert say.verdict(cut)[-1].startswith("over 2 of 3 tasks, the others were cut off: use `lookup` (2.00x, ")
+    over_all = tables.overall_table(cut, 80)
+    assert over_all is not None
+    assert "over 2 of 3 tasks" in shown(over_all)
+
+
+def test_intervals_that_say_nothing_are_not_spelled_out() -> None:
+    """Two runs far apart: no number with seven digits, and a mode that looks faster is not advised against."""
+    wild = comparison({"a": {"off": [1.0, 1.0], "lookup": [0.5, 0.1]}})
+    assert say.verdict(wild)[0] == "a: perhaps `lookup` (4.47x, interval too wide)"
+    assert " too wide " in shown(*tables.task_tables(wild, 80))
+
+
+def test_a_legend_explains_what_is_shown() -> None:
+    assert say.legend(["mode", "used", "request"]) == (
+        "used: the draft utilisation, accepted / drafted; request: speedup with the prompt"
+    )
+
+
+def test_texts_that_were_not_looked_into_are_told() -> None:
+    """After a stop there may be a difference and no explanation."""
+    other = replace(TWO_TASKS.runs[3], token_ids=(1, 2, 3, 4, 5, 6, 7, 8))
+    runs = (*TWO_TASKS.runs[:3], other, *TWO_TASKS.runs[4:])
+    assert say.texts(replace(TWO_TASKS, runs=runs, forks=())) == [
+        f"texts: others, and not looked into: {other.task}, `{other.mode}`"
+    ]
+
+
 def test_two_runs_each_are_said_to_be_few() -> None:
     twice = comparison({"a": {"off": [1.0, 1.0], "lookup": [0.5, 0.5]}})
-    assert say.verdict(twice)[-1] == "every mode ran twice: intervals are wide; more `--repeats` make them narrow"
+    assert say.verdict(twice)[-1] == "every mode ran twice: intervals are wide; `--repeats 5` would make them narrow"
 
 
 def test_one_run_each_is_no_verdict() -> None:
     once = comparison({"a": {"off": [1.0], "lookup": [0.5], "draft": [2.0]}})
     assert say.verdict(once) == [
-        "a: perhaps `lookup` (2.00x); slower: `draft` (0.50x)",
+        "a: perhaps `lookup` (2.00x); slower, as it seems: `draft` (0.50x)",
         "every mode ran once: nothing tells a gain from noise; `--repeats 3` would",
     ]
 
 
 def test_once_slower_is_a_reason_to_stay_plain() -> None:
     once = comparison({"a": {"off": [1.0], "draft": [2.0]}})
-    assert say.verdict(once)[0] == "a: use `off`; slower: `draft` (0.50x)"
+    assert say.verdict(once)[0] == "a: use `off`; slower, as it seems: `draft` (0.50x)"
 
 
 def test_texts_are_told_to_be_the_same_or_where_they_fork() -> None:

@@ -42,7 +42,7 @@ def compare(
     report: Annotated[str, typer.Option("--report", help="Write a page of HTML, with plots.", metavar="FILE")] = "",
     replay: Annotated[
         list[str] | None,
-        typer.Option("--replay", help="Show an old report; two are laid side by side.", metavar="PATH"),
+        typer.Option("--replay", help="Show old reports; two of one model each side by side.", metavar="PATH"),
     ] = None,
     options: CompareOptions,
     view: "View",
@@ -56,7 +56,8 @@ def compare(
         old = [*replay, *([prompt] if prompt else [])]
         results.check(old)
         reports = [load(Path(path)) for path in old]
-        results.publish([comparison for report in reports for comparison in report], side_by_side=len(reports) == 2)
+        one_each = len(reports) == 2 and all(len(report) == 1 for report in reports)
+        results.publish([comparison for report in reports for comparison in report], side_by_side=one_each)
         return
     results.check([*(options.model or ()), options.draft, *(file or ())])
     wanted = _wanted(prompt, file or [], tasks, repeats, options, view)
@@ -134,15 +135,16 @@ class Results:
         for number, comparison in enumerate(comparisons):
             view.text("\n" * bool(number))
             view.sentences([*say.head(comparison), ""])
-            if not side_by_side:
-                view.tables(*tables.task_tables(comparison, room))
-                view.sentences(["", *([] if number else [say.LEGEND, ""])])
+            shown = tables.task_tables(comparison, room)
+            view.tables(*shown)
+            headings = (str(column.header) for table in shown for column in table.columns)
+            view.sentences(["", *([] if number else [say.legend(headings), ""])])
             if over_all := tables.overall_table(comparison, room):
                 view.tables(over_all)
                 view.text("\n")
             view.sentences([*say.verdict(comparison), *say.texts(comparison)])
         if side_by_side:
-            first, second = comparisons[0], comparisons[-1]
+            first, second = comparisons
             view.sentences(["", *say.differences(first, second), ""])
             view.tables(*tables.side_by_side(first, second, room))
 
