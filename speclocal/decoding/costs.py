@@ -100,6 +100,9 @@ class Calibration:
 class PassCosts:
     """The seconds of a pass by its width: a calibration, corrected by every pass that is really run.
 
+    A width that was measured to take longer than as many passes over one token was disturbed by another program: it is
+    taken to cost as much as those.
+
     A context that grows costs time for every row of a pass, since each attends to all of it: what one-token passes
     take longer than calibrated is taken to be that. What wider passes differ by then is a factor, partly of all widths
     (a machine that slows down) and partly of their own (a measurement that was off).
@@ -109,12 +112,11 @@ class PassCosts:
     _OUTLIER = 2.0  # a pass that another program disturbed counts as no more than this many times too slow
 
     def __init__(self, calibration: Calibration) -> None:
-        measured = sorted(calibration.seconds)
+        measured, one = sorted(calibration.seconds), calibration.seconds[1]
+        believed = [min(calibration.seconds[width], width * one) for width in measured]
         self.widest = measured[-1]
         self.rollback_seconds = calibration.rollback_seconds
-        self._by_width = np.interp(
-            range(self.widest + 1), [0, *measured], [0.0, *(calibration.seconds[width] for width in measured)]
-        ).tolist()
+        self._by_width = np.interp(range(self.widest + 1), [0, *measured], [0.0, *believed]).tolist()
         self._per_token = calibration.read_seconds
         self._per_row = 0.0  # what the context adds, beyond that of the calibration
 
@@ -239,9 +241,8 @@ class _Probe:
         return logits
 
     def curve(self) -> dict[int, float]:
-        """Return the median seconds of every width, and no more than so many passes over one token take."""
-        medians = {width: statistics.median(taken) for width, taken in sorted(self.seconds.items())}
-        return {width: min(seconds, width * medians[1]) for width, seconds in medians.items()}
+        """Return the median seconds of every width."""
+        return {width: statistics.median(taken) for width, taken in sorted(self.seconds.items())}
 
     def read(self, num_tokens: int) -> float:
         """Read on for `num_tokens`; return the seconds per token."""

@@ -100,7 +100,6 @@ def read_bandwidth(num_threads: int) -> float:
 def _measured(weights: Weights, measuring: CalibrationProgress) -> MeasuredModel:
     return MeasuredModel(
         weights.name,
-        weights.description,
         weights.size_bytes,
         weights.num_weights,
         kv_bytes(weights),
@@ -155,7 +154,7 @@ def _shown(round_: Round, vocab: Vocab) -> ShownRound:
     return ShownRound(
         drafted=tuple(drafted_tokens(round_)),
         texts=tuple(map(vocab.shown, round_.proposal.tokens)),
-        last=vocab.shown(last.token),
+        own=None if last.fate is Fate.ACCEPTED else vocab.shown(last.token),
         corrected=last.fate is Fate.CORRECTION,
         num_emitted=len(round_.verdicts),
     )

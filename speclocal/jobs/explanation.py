@@ -29,7 +29,6 @@ class MeasuredModel:
     """A model as its passes see it. kv_bytes: of every token of context."""
 
     name: str
-    description: str
     weight_bytes: int
     num_weights: int
     kv_bytes: float
@@ -54,18 +53,23 @@ class MeasuredModel:
         """Return the arithmetic of a pass over `width` tokens for every byte of weights it reads."""
         return 2 * self.num_weights * width / self.weight_bytes
 
+    def pass_seconds(self, width: int) -> float:
+        """Return the time of a pass over `width` tokens as it was measured, or what lies between its neighbours."""
+        return self.calibration.seconds.get(width) or PassCosts(self.calibration).seconds(width)
+
     def verify_ratio(self, width: int) -> float:
-        """Return the cost of a pass over `width` tokens relative to one."""
+        """Return what a pass over `width` tokens is taken to cost, relative to one."""
         return PassCosts(self.calibration).seconds(width) / self.token_seconds
 
 
 @dataclass(frozen=True)
 class ShownRound:
-    """A real round. texts: of the drafted tokens. last: the token that the target added; corrected: it rejected one."""
+    """A real round. texts: of the drafted tokens. own: the token that the target added, None where the reply ends
+    before that. corrected: it replaces a drafted one that was rejected."""
 
     drafted: tuple[DraftedToken, ...]
     texts: tuple[str, ...]
-    last: str
+    own: str | None
     corrected: bool
     num_emitted: int
 
@@ -124,8 +128,13 @@ class Simulation:
 
     @property
     def acceptance(self) -> float:
-        """The chance that a draft is kept here: sum(min(p, q))."""
+        """The chance that a draft is accepted here: sum(min(p, q))."""
         return float(np.minimum(self.p, self.q).sum())
+
+    @property
+    def acceptance_deviation(self) -> float:
+        """The standard deviation of the share that is accepted, for that chance."""
+        return float(np.sqrt(self.acceptance * (1 - self.acceptance) / self.num_draws))
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,6 @@ class Weights:
         return int(llama_cpp.llama_model_n_params(self.pointer))
 
     @property
-    def description(self) -> str:
-        """Architecture, size and quantization, as llama.cpp words it: `qwen2 1.5B Q4_K - Medium`."""
-        buffer = ctypes.create_string_buffer(256)
-        llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
-        return buffer.value.decode("utf-8", "replace")
-
-    @property
     def on_cpu(self) -> bool:
         """Whether all passes run on the CPU, where the layout of the weights is a choice."""
         return not self.devices

@@ -158,4 +158,4 @@ def _speedup(found: Ratio) -> str:
     if found.interval is None:
         return f"{found.value:.2f}x"
     low, high = found.interval
-    return f"{found.value:.2f}x, {low:.2f} to {high:.2f}" if found.is_narrow else f"{found.value:.2f}x, interval too wide"
+    return f"{found.value:.2f}x, " + (f"{low:.2f} to {high:.2f}" if found.is_narrow else "interval too wide")

@@ -43,6 +43,8 @@ def waiting(found: Explanation) -> Sheet:
             ),
         )
     )
+    taken = {width: target.pass_seconds(width) for width in _WIDTHS}
+    most = max(seconds / width for width, seconds in taken.items())
     passes = grid(
         "tokens in a pass",
         "time",
@@ -52,23 +54,18 @@ def waiting(found: Explanation) -> Sheet:
         rows=[
             (
                 str(width),
-                duration(target.verify_ratio(width) * target.token_seconds),
-                number(target.verify_ratio(width)),
-                bar(
-                    duration(target.verify_ratio(width) * target.token_seconds / width),
-                    target.verify_ratio(width) / width,
-                    1,
-                ),
+                duration(seconds),
+                number(seconds / target.token_seconds),
+                bar(duration(seconds / width), seconds / width, most),
                 number(target.operations_per_byte(width)),
             )
-            for width in _WIDTHS
+            for width, seconds in taken.items()
         ],
     )
     return Sheet(
         "1 of 6: why decoding waits for memory",
         (
-            "A model writes token by token, and for every token it reads all of its weights. "
-            f"{target.name} ({target.description}):",
+            f"A model writes token by token, and for every token it reads all of its weights. {target.name}:",
             facts,
             "A pass over several tokens reads the same weights and does more with each byte:",
             passes,
@@ -86,7 +83,9 @@ def _what_it_waits_for(found: Explanation) -> str:
     if found.busy_width < 1:
         return (
             f"{share}. Reading long texts, this machine does {speed}, and with that arithmetic takes longer than "
-            "memory even for one token: wide passes gain little here. More cores, or a GPU, change that first."
+            "memory even for one token. So wide passes gain less here than where memory is the limit: one over 4 "
+            f"tokens gives {4 / found.target.verify_ratio(4):.2f} times the tokens a second. More cores, or a GPU, "
+            "change that."
         )
     return (
         f"{share}. Reading long texts, this machine does {speed}: about {number(found.busy_width)} tokens in a pass "
@@ -209,7 +208,10 @@ def in_practice(found: Explanation) -> Sheet:
             _METHODS,
             "With several replies in one pass the weights are shared already, and drafts add rows to a pass that is "
             f"busy. From the measured curve, drafts of {found.gamma} accepted at {found.alpha:.3f}:",
-            grid("replies at once", "operations per byte", f"v of {found.gamma + 1} each", "<gain", "best", rows=rows),
+            grid(
+                *("replies at once", "operations per byte", f"v of {found.gamma + 1} each", "<gain", "best gamma"),
+                rows=rows,
+            ),
             "Temperature: the flatter p and q, the less they share, and the fewer drafts are accepted; greedy decoding "
             "keeps the most. A temperature costs no exactness.",
             "Choosing a draft: same vocabulary, same family, a tenth to a third of the bytes; lookup for texts that "

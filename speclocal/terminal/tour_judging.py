@@ -5,7 +5,7 @@ Knows how to explain; every figure comes from an Explanation.
 
 from __future__ import annotations
 
-from speclocal.jobs.explanation import Explanation
+from speclocal.jobs.explanation import Explanation, ShownRound
 from speclocal.jobs.trace import DraftedToken, DraftFate
 from speclocal.terminal import words
 from speclocal.terminal.sheets import Cell, Sheet, bar, grid
@@ -26,8 +26,9 @@ def verifying(found: Explanation) -> Sheet:
     ]
     width = len(shown.drafted) + 1
     drafter = found.draft.name if found.draft else "prompt lookup"
-    own = "drawn from what p has more than q" if shown.corrected else "its own next token"
-    rows.append(("", Cell(_token(shown.last)), "", "", "", Cell(f"target: {own}", "target")))
+    if shown.own is not None:
+        origin = "drawn from what p has more than q" if shown.corrected else "its own next token"
+        rows.append(("", Cell(_token(shown.own)), "", "", "", Cell(f"target: {origin}", "target")))
     return Sheet(
         title,
         (
@@ -35,16 +36,20 @@ def verifying(found: Explanation) -> Sheet:
             f"{found.temperature}. One pass over {width} tokens gives p after every one of them; it costs "
             f"{number(found.target.verify_ratio(width))} of a pass over one here.",
             grid("", "<drafted", "q", "p", "draw", "<accepted if draw < p/q", rows=rows),
-            f"This round wrote {words.count(shown.num_emitted, 'token')} with one pass. "
-            + (
-                "It stops at the first rejection; what was drafted after it goes untested, and the cache rolled back."
-                if shown.corrected
-                else "All of the draft was accepted, so the pass gave one token more."
-            ),
+            f"This round wrote {words.count(shown.num_emitted, 'token')} with one pass. " + _ending(shown),
             f"The whole reply: {found.drafts.drafted} drafted, {found.drafts.tested} tested, "
             f"{found.drafts.accepted} accepted, {found.drafts.tokens} tokens in {found.drafts.rounds} rounds.",
         ),
     )
+
+
+def _ending(shown: ShownRound) -> str:
+    """Return why a round has no more tokens."""
+    if shown.own is None:
+        return "The reply ends with the last of them, and what was drafted after it goes untested."
+    if shown.corrected:
+        return "It stops at the first rejection; what was drafted after it goes untested, and the cache is rolled back."
+    return "All of the draft was accepted, so the pass gave one token more."
 
 
 def _judged(drafted: DraftedToken) -> tuple[str, str, Cell]:
@@ -84,7 +89,7 @@ def staying_exact(found: Explanation) -> Sheet:
             f"The output follows p: the largest gap is {seen.largest_gap:.4f}, and chance alone allows about "
             f"{3 * seen.gap_deviation:.4f} there. Taken unseen, the drafts would be off by {seen.gap_of_q:.4f}. "
             f"Accepted were {seen.num_accepted / seen.num_draws:.3f} of them, "
-            f"as sum(min(p, q)) = {seen.acceptance:.3f} foretells.",
+            f"as sum(min(p, q)) = {seen.acceptance:.3f} foretells, give or take {3 * seen.acceptance_deviation:.3f}.",
         ),
     )
 

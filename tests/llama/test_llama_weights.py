@@ -134,7 +134,6 @@ def test_header_is_read(tmp_path: Path) -> None:
     assert weights.metadata("test.long") == long
     assert weights.metadata("test.flag") == "true"
     assert weights.metadata("test.missing") is None
-    assert weights.description.startswith("llama")
     weights.close()
 
 
@@ -160,4 +159,4 @@ def test_default_model_loads(weights_of: Any) -> None:
     weights = weights_of("default")
     assert weights.vocab.size == 49152
     assert weights.trained_context == 8192
-    assert "Q4_1" in weights.description
+    assert 0.9 < weights.size_bytes / 98.4e6 < 1
