@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import numpy as np
@@ -84,6 +84,11 @@ class Calibration:
         beyond = self.exact[-1].widths if self.is_deep else (1,)
         return next((found.widths for found in self.exact if depth <= found.depth), beyond)
 
+    def undisturbed(self) -> Calibration:
+        """Return what is believed of it: a width that took longer than as many passes over one token was disturbed."""
+        seconds = {width: min(taken, width * self.seconds[1]) for width, taken in self.seconds.items()}
+        return replace(self, seconds=seconds)
+
     @property
     def is_deep(self) -> bool:
         """Whether exact widths were looked for at a long context too."""
@@ -100,9 +105,6 @@ class Calibration:
 class PassCosts:
     """The seconds of a pass by its width: a calibration, corrected by every pass that is really run.
 
-    A width that was measured to take longer than as many passes over one token was disturbed by another program: it is
-    taken to cost as much as those.
-
     A context that grows costs time for every row of a pass, since each attends to all of it: what one-token passes
     take longer than calibrated is taken to be that. What wider passes differ by then is a factor, partly of all widths
     (a machine that slows down) and partly of their own (a measurement that was off).
@@ -112,11 +114,12 @@ class PassCosts:
     _OUTLIER = 2.0  # a pass that another program disturbed counts as no more than this many times too slow
 
     def __init__(self, calibration: Calibration) -> None:
-        measured, one = sorted(calibration.seconds), calibration.seconds[1]
-        believed = [min(calibration.seconds[width], width * one) for width in measured]
+        measured = sorted(calibration.seconds)
         self.widest = measured[-1]
         self.rollback_seconds = calibration.rollback_seconds
-        self._by_width = np.interp(range(self.widest + 1), [0, *measured], [0.0, *believed]).tolist()
+        self._by_width = np.interp(
+            range(self.widest + 1), [0, *measured], [0.0, *(calibration.seconds[width] for width in measured)]
+        ).tolist()
         self._per_token = calibration.read_seconds
         self._per_row = 0.0  # what the context adds, beyond that of the calibration
 

@@ -16,6 +16,7 @@ import psutil
 import speclocal
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.comparison import Machine, ModelRecord, Versions
+from speclocal.jobs.records import well_formed
 from speclocal.llama.grants import usable_cores
 from speclocal.llama.hardware import system_name
 from speclocal.llama.weights import Weights, machine, version
@@ -45,8 +46,8 @@ def record_of(weights: Weights, hashing: Hashing, measuring: CalibrationProgress
     """Return a loaded model's file and calibration, measured now if it is not on disk."""
     hashing(weights.name)
     return ModelRecord(
-        weights.name,
-        weights.path.name,
+        well_formed(weights.name),
+        well_formed(weights.path.name),
         weights.path.stat().st_size,
         sha256_of(weights.path),
         calibration_of(weights, measuring),

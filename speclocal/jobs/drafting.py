@@ -43,9 +43,9 @@ def auto_planner(
 
     num_droppable: how many tokens of a pass the target drops at no cost.
     """
-    draft_costs = PassCosts(draft_calibration) if draft_calibration else None
+    draft_costs = PassCosts(draft_calibration.undisturbed()) if draft_calibration else None
     lookup = LookupDrafter(min_match=1)
-    return AutoPlanner(PassCosts(calibration), lookup, draft, draft_costs, num_droppable=num_droppable)
+    return AutoPlanner(PassCosts(calibration.undisturbed()), lookup, draft, draft_costs, num_droppable=num_droppable)
 
 
 class Planners:

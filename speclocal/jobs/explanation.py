@@ -53,12 +53,8 @@ class MeasuredModel:
         """Return the arithmetic of a pass over `width` tokens for every byte of weights it reads."""
         return 2 * self.num_weights * width / self.weight_bytes
 
-    def pass_seconds(self, width: int) -> float:
-        """Return the time of a pass over `width` tokens as it was measured, or what lies between its neighbours."""
-        return self.calibration.seconds.get(width) or PassCosts(self.calibration).seconds(width)
-
     def verify_ratio(self, width: int) -> float:
-        """Return what a pass over `width` tokens is taken to cost, relative to one."""
+        """Return the cost of a pass over `width` tokens relative to one."""
         return PassCosts(self.calibration).seconds(width) / self.token_seconds
 
 

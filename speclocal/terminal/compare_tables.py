@@ -59,7 +59,7 @@ def overall_table(comparison: Comparison, room: int) -> Table | None:
 
 def live_board(comparison: Comparison, progress: Progress) -> RenderableType:
     """Return how far a comparison is, and the speedups of what was measured so far."""
-    left = "" if progress.seconds_left is None else f", about {words.duration(progress.seconds_left)} left"
+    left = "" if progress.seconds_left is None else f", {words.remaining(progress.seconds_left)}"
     lines = [
         Text(f"{progress.share:.0%}{left}  {words.progress_bar(progress.share)}"),
         Text(words.visible(progress.doing), style="dim"),

@@ -97,7 +97,7 @@ def costs_plot(comparison: Comparison) -> Plot:
     widths = sorted({width for width in curve.seconds if width <= widest}.union(*used.values()))
     places = range(len(widths))
     colours = _colours(comparison)
-    ratios = [(curve.seconds.get(width) or costs.seconds(width)) / one for width in widths]
+    ratios = [costs.seconds(width) / one for width in widths]
 
     def draw(above: Axes, below: Axes) -> None:
         above.plot(places, ratios, "-o", color=_INK, linewidth=1.5, markersize=4, label="measured here")

@@ -43,7 +43,7 @@ def waiting(found: Explanation) -> Sheet:
             ),
         )
     )
-    taken = {width: target.pass_seconds(width) for width in _WIDTHS}
+    taken = {width: target.verify_ratio(width) * target.token_seconds for width in _WIDTHS}
     most = max(seconds / width for width, seconds in taken.items())
     passes = grid(
         "tokens in a pass",

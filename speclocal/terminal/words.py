@@ -89,13 +89,18 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
+def remaining(seconds: float) -> str:
+    """Return the time that something will still take, as roughly as it is known: about 12 s left, about 3 min left."""
+    return f"about {max(1, round(seconds))} s left" if seconds < 100 else f"about {round(seconds / 60)} min left"
+
+
 def fetching(name: str, done: int, total: int | None, per_second: float | None) -> str:
     """Return the live line of a download: how far it is, how fast, and how long it will take."""
     line = f"fetching {name}: {size(done)}" + (f" of {size(total)}" if total else "")
     if per_second is not None:
         line += f", {size(per_second)}/s"
         if total and per_second > 0:
-            line += f", {duration(max(1.0, (total - done) / per_second))} left"
+            line += f", {remaining((total - done) / per_second)}"
     return line
 
 
@@ -215,7 +220,7 @@ def live_turn(stats: Stats, mode: str, context_size: int) -> str:
 
 def part(progress: PartProgress) -> str:
     """Return the live line while the parts of a text are read."""
-    left = "" if progress.seconds_left is None else f", about {duration(progress.seconds_left)} left"
+    left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     return f"{progress_bar((progress.number - 1) / progress.total)} part {progress.number} of {progress.total}{left}"
 
 

@@ -144,7 +144,7 @@ def test_no_pass_costs_more_than_single_passes() -> None:
     clock = Clock()
     found = calibrate(TimedModel(clock, lambda w: 9.0 if w == 17 else 0.01), TEXT, clock, lambda share: None)
     assert found.seconds[17] == pytest.approx(9.0)
-    assert PassCosts(found).seconds(17) == pytest.approx(0.17)
+    assert found.undisturbed().seconds[17] == pytest.approx(0.17)
 
 
 def test_speeds_are_those_of_the_calibration() -> None:

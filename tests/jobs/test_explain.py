@@ -14,12 +14,14 @@ from speclocal.decoding.theory import acceptance_rate
 from speclocal.decoding.types import Distribution
 from speclocal.errors import UsageError
 from speclocal.jobs.explain import NUM_DRAWS, explain, simulate
-from speclocal.jobs.explanation import Explanation, Given
+from speclocal.jobs.explanation import Explanation, Given, ShownRound
 from speclocal.jobs.session import ModelFile, Session
-from speclocal.jobs.trace import DraftFate
+from speclocal.jobs.trace import DraftedToken, DraftFate
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.vocab import Vocab
+from speclocal.terminal.sheets import Grid
+from speclocal.terminal.tour_judging import verifying
 
 REPEATS = "the cat sat on the mat, the cat sat on the mat, the cat sat on the mat"
 
@@ -74,6 +76,18 @@ def test_the_round_that_is_shown_is_a_real_one(pair: Explanation) -> None:
         assert each.p is not None
         assert each.draw is not None
         assert (each.fate is DraftFate.ACCEPTED) == (each.draw * each.q < each.p)
+
+
+def test_a_reply_that_ends_within_a_draft_has_no_token_of_the_targets_own(pair: Explanation) -> None:
+    """Two accepted tokens, the second of which ends the reply: nothing is added, and the page says so."""
+    drafted = (*(DraftedToken(token, 1.0, DraftFate.ACCEPTED, token, 1.0, 1.0, 0.3) for token in (5, 2)),)
+    untested = DraftedToken(7, 1.0, DraftFate.UNTESTED)
+    shown = ShownRound((*drafted, untested), ("a", "</s>", "b"), None, corrected=False, num_emitted=2)
+    sheet = verifying(replace(pair, drafts=replace(pair.drafts, shown=shown)))
+    grid = next(part for part in sheet.parts if isinstance(part, Grid))
+    assert [row[1].text for row in grid.rows] == ["a", "</s>", "b"]
+    assert any("The reply ends with the last of them" in part for part in sheet.parts if isinstance(part, str))
+    assert not any("one token more" in part for part in sheet.parts if isinstance(part, str))
 
 
 def test_without_a_draft_model_the_text_drafts_and_the_model_guesses_for_itself(folder: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_board_fills_in() -> None:
     first = replace(TWO_TASKS, runs=TWO_TASKS.runs[:4])
     board = tables.live_board(first, Progress("chat-bread: lookup, 1 of 3", 4 / 18, 12.0))
     assert shown(board).splitlines() == [
-        "22%, about 12.0 s left  ████░░░░░░░░░░░░░░░░",
+        "22%, about 12 s left  ████░░░░░░░░░░░░░░░░",
         "chat-bread: lookup, 1 of 3",
         "target         off  lookup  auto",
         "chat-bread  8.00/s   0.50x",

@@ -37,6 +37,6 @@ def test_speed_begins_anew_when_a_download_does(monkeypatch: pytest.MonkeyPatch)
 
 def test_live_line_of_a_download() -> None:
     assert words.fetching("m", 0, 10**9, None) == "fetching m: 0 B of 1.00 GB"
-    assert words.fetching("m", 5 * 10**8, 10**9, 10**7) == "fetching m: 500 MB of 1.00 GB, 10.0 MB/s, 50.0 s left"
+    assert words.fetching("m", 5 * 10**8, 10**9, 10**7) == "fetching m: 500 MB of 1.00 GB, 10.0 MB/s, about 50 s left"
     assert words.fetching("m", 5 * 10**8, None, 10**7) == "fetching m: 500 MB, 10.0 MB/s"
     assert words.fetching("m", 5 * 10**8, 10**9, 0.0) == "fetching m: 500 MB of 1.00 GB, 0 B/s"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from commands import Models, Run
 
 EXAMPLE = ("predict", "--alpha", "0.7", "--gamma", "4", "--cost-ratio", "0.1")
+PLAIN = ("--plain-ms-per-token", "50")
 
 
 def test_the_textbook_and_the_measured_curve_stand_side_by_side(run: Run) -> None:
@@ -65,6 +67,11 @@ def test_a_calibration_is_taken_from_a_file_or_a_pipe(run: Run, models: Models, 
         (("--gamma", "4"), "there is nothing to predict from"),
         (("--alpha", "1.5"), "should be less than or equal to 1"),
         (("--alpha", "0.5", "--cost-ratio", "inf"), "the cost ratio is inf"),
+        (("--alpha", "0.5", "--cost-ratio", "1e308"), "the cost ratio is 1e+308"),
+        (("--tokens-per-day", "inf", "--ms-per-token", "20"), "`--tokens-per-day` is inf"),
+        (("--tokens-per-day", "5", "--ms-per-token", "nan"), "`--ms-per-token` is nan"),
+        (("--alpha", "0.5", "--verify-cost", "1:1,100000000:5"), "the widest has 4096"),
+        (("--alpha", "0.5", "--verify-cost", f"1:1,{'9' * 5000}:5"), "is no width:cost pair"),
         (("--alpha", "0.5", "--verify-cost", "1:1,2"), "`2` is no width:cost pair"),
         (("--alpha", "0.5", "--verify-cost", "nowhere.json"), "No such file or directory"),
         (("--alpha", "0.5", "--verify-cost", "target.gguf"), "it is not text"),
@@ -79,3 +86,28 @@ def test_what_cannot_be_predicted_is_an_error(run: Run, arguments: tuple[str, ..
     assert (ran.code, ran.out) == (2, "")
     assert error in ran.err
     assert "hint: " in ran.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"models": {"a": {"seconds": {"1": 1' + "0" * 400 + "}}}}",
+        '{"models": {"a": {"seconds": {"1": 0.01}}, "b": {"seconds": {"1": -5}}}}',
+        '{"models": {"a": {"seconds": {"2": 0.01}}}}',
+    ],
+    ids=["deep", "huge", "a draft model in no time", "no first point"],
+)
+def test_what_is_no_calibration_is_an_error(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "curve.json"
+    path.write_text(text)
+    ran = run("predict", "--alpha", "0.5", "--gamma", "1", "--verify-cost", str(path))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+
+
+def test_time_lost_is_called_lost(run: Run) -> None:
+    """Drafts that slow down save nothing, and no number is negative; without a draft there is no break-even."""
+    ran = run("predict", "--alpha", "0.1", "--gamma", "4", "--cost-ratio", "0.9", "--tokens-per-day", "1000000", *PLAIN)
+    assert re.search(r"1,000,000 tokens a day, [\d.]+ ms lost on each: [\d.]+ hours lost a day", ran.out)
+    assert re.search(r"break-even acceptance +no draft", run("predict", "--alpha", "0.7", "--gamma", "0").out)

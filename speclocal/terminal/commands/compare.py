@@ -224,6 +224,7 @@ def _wanted(
 
 def _summary_of(name: str, view: "View") -> "Task":
     """Return the task to summarize a file as `speclocal summarize` asks for it."""
+    from speclocal.jobs.records import well_formed
     from speclocal.jobs.requests import Request, with_text
     from speclocal.jobs.tasks import Task
     from speclocal.text.documents import read_document
@@ -232,4 +233,4 @@ def _summary_of(name: str, view: "View") -> "Task":
         document = read_document(name, stdin=sys.stdin.buffer if sys.stdin else None)
     for note in document.notes:
         view.note(note)
-    return Task(name, "summary", with_text(document.text, Request().about_text()))
+    return Task(well_formed(name), "summary", with_text(document.text, Request().about_text()))
