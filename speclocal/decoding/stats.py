@@ -41,9 +41,9 @@ class Stats:
         self.accepted += round_.num_accepted
         self.draft_seconds += round_.draft_seconds
         self.verify_seconds += round_.verify_seconds
-        used = round_.drafter if round_.num_drafted else "off"
-        self.rounds_by_drafter[used] = self.rounds_by_drafter.get(used, 0) + 1
-        self.drafted_by_drafter[used] = self.drafted_by_drafter.get(used, 0) + round_.num_drafted
+        drafter = round_.drafted_by
+        self.rounds_by_drafter[drafter] = self.rounds_by_drafter.get(drafter, 0) + 1
+        self.drafted_by_drafter[drafter] = self.drafted_by_drafter.get(drafter, 0) + round_.num_drafted
 
     @property
     def other_seconds(self) -> float:

@@ -7,7 +7,7 @@ Shapes: V is the size of a vocabulary, K the number of tokens a distribution can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Protocol
@@ -123,6 +123,10 @@ class Verdict:
     draw: float | None = None  # the rule's random number, where it uses one
 
 
+NOBODY = "off"
+"""The drafter of a round without a draft: it is plain decoding, whoever was asked."""
+
+
 @dataclass(frozen=True)
 class Round:
     """One target pass: what was drafted, what was emitted, and the time it took."""
@@ -141,6 +145,10 @@ class Round:
         return [verdict.token for verdict in self.verdicts]
 
     @property
+    def drafted_by(self) -> str:
+        return self.drafter if self.num_drafted else NOBODY
+
+    @property
     def num_drafted(self) -> int:
         return len(self.proposal.tokens)
 
@@ -151,6 +159,11 @@ class Round:
     @property
     def num_accepted(self) -> int:
         return sum(verdict.fate is Fate.ACCEPTED for verdict in self.verdicts)
+
+
+def tokens_of(rounds: Iterable[Round]) -> list[int]:
+    """Return what rounds emitted, in one list."""
+    return [token for round_ in rounds for token in round_.tokens]
 
 
 class Model(Protocol):

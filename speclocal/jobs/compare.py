@@ -22,7 +22,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from speclocal.decoding.types import Proposal, Round
+from speclocal.decoding.types import Proposal, Round, tokens_of
 from speclocal.errors import ContextError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.circumstances import Hashing
@@ -72,6 +72,9 @@ class Comparing:
         tasks = tuple(task for task in wanted.tasks if task.name in self._prompts)
         self._wanted = replace(wanted, tasks=tasks, modes=_possible(session, wanted))
         self._began = time.perf_counter()
+        self._explained: set[tuple[str, str, tuple[int, ...]]] = (
+            set()
+        )  # texts of a task and mode, whose forks were looked into
         self._num_done = 0.0  # runs, with the share of the one that is being made
         self.so_far = nothing_yet(session, self._wanted, hashing, measuring)
 
@@ -128,18 +131,19 @@ class Comparing:
         return rounds
 
     def _explain_forks(self, task: Task, repeat: int, written: Mapping[ComparedMode, list[Round]]) -> None:
-        """Find out why modes left plain decoding in one repeat, where they must not; once for every task and mode.
+        """Find out why modes left plain decoding in one repeat, where they must not; once for every text they wrote.
 
         The target's cache holds the prompt but for its last token.
         """
         if not self.so_far.conditions.texts_comparable:
             return
         assert self._session.target is not None
-        explained = {(fork.task, fork.mode) for fork in self.so_far.forks}
-        plain = [token for mode in written if mode.name == PLAIN for each in written[mode] for token in each.tokens]
+        plain = tokens_of(each for mode in written if mode.name == PLAIN for each in written[mode])
         for mode, rounds in written.items():
-            if mode.name == PLAIN or (task.name, mode.name) in explained:
+            text = (task.name, mode.name, tuple(tokens_of(rounds)))
+            if mode.name == PLAIN or text in self._explained:
                 continue
+            self._explained.add(text)
             settings = self._wanted.settings(mode, repeat)
             rule, prompt = settings.rule(), self._prompts[task.name]
             if fork := fork_of(self._session.target, prompt, plain, rounds, rule, settings.params):

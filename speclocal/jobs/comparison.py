@@ -185,14 +185,14 @@ class RoundRecord:
     def of(cls, round_: Round, num_prompt_tokens: int) -> Self:
         """Return what is kept of a round."""
         return cls(
-            round_.position - num_prompt_tokens,
-            round_.drafter if round_.num_drafted else PLAIN,
-            round_.num_drafted,
-            round_.num_tested,
-            round_.num_accepted,
-            len(round_.verdicts),
-            round_.draft_seconds,
-            round_.verify_seconds,
+            position=round_.position - num_prompt_tokens,
+            drafter=round_.drafted_by,
+            drafted=round_.num_drafted,
+            tested=round_.num_tested,
+            accepted=round_.num_accepted,
+            emitted=len(round_.verdicts),
+            draft_seconds=round_.draft_seconds,
+            verify_seconds=round_.verify_seconds,
         )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from speclocal.decoding.loop import common_prefix
 from speclocal.decoding.sampling import distribution
-from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams
+from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams, tokens_of
 
 
 class Cause(StrEnum):
@@ -86,7 +86,7 @@ def fork_of(
     just that afterwards. rule, params: those of the replies. For a rule that draws anew in every reply there is
     nothing to explain: take one with the seed that both had, and at temperature 0 any.
     """
-    other = [token for round_ in rounds for token in round_.tokens]
+    other = tokens_of(rounds)
     position = common_prefix(list(plain), other)
     if position == len(plain) == len(other):
         return None

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from speclocal.decoding.costs import PassCosts
 from speclocal.decoding.theory import VerifyRatio, expected_tokens, flat, round_cost
 from speclocal.jobs.comparison import PLAIN, Comparison, ForkRecord, Passes, Run
+from speclocal.jobs.forks import Cause
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.ratios import Ratio, Standing, usual_drift
 
@@ -238,7 +239,7 @@ def _measure(comparison: Comparison, task: str, mode: str, runs: Sequence[Run]) 
         acceptance_at=_acceptance_at(runs),
         predicted=predicted(comparison, task, passes) if drafted else None,
         same_text=_same_text(comparison, task, runs),
-        fork=next((fork for fork in comparison.forks if (fork.task, fork.mode) == (task, mode)), None),
+        fork=_worst_fork(comparison, task, mode),
     )
 
 
@@ -268,6 +269,12 @@ def predicted(comparison: Comparison, task: str, passes: Sequence[Passes]) -> Pr
 
     tokens = sum(each.rounds * expected_tokens(alpha(each.drafter), each.drafted) for each in passes)
     return Predicted(tokens / cost(flat), tokens / cost(lambda width: costs.seconds(width) / costs.seconds(1)))
+
+
+def _worst_fork(comparison: Comparison, task: str, mode: str) -> ForkRecord | None:
+    """Return where a mode left plain decoding on a task: by a bug if there is one, else the first time."""
+    forks = [fork for fork in comparison.forks if (fork.task, fork.mode) == (task, mode)]
+    return next((fork for fork in forks if fork.cause is Cause.BUG), forks[0] if forks else None)
 
 
 def _acceptance_at(runs: Sequence[Run]) -> tuple[float, ...]:

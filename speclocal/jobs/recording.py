@@ -12,7 +12,6 @@ from speclocal.decoding.types import Round
 from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.circumstances import Hashing, record_of, these_versions, this_machine
 from speclocal.jobs.comparison import (
-    PLAIN,
     Comparison,
     Conditions,
     ForkRecord,
@@ -116,18 +115,18 @@ def fork_record(fork: Fork, task: str, mode: ComparedMode, repeat: int, vocab: V
         return "" if token is None else vocab.shown(token)
 
     return ForkRecord(
-        task,
-        mode.name,
-        repeat,
-        fork.position,
-        fork.plain_token,
-        fork.other_token,
-        text(fork.plain_token),
-        text(fork.other_token),
-        fork.gap,
-        fork.moved,
-        fork.widths,
-        fork.cause,
+        task=task,
+        mode=mode.name,
+        repeat=repeat,
+        position=fork.position,
+        plain_token=fork.plain_token,
+        other_token=fork.other_token,
+        plain_text=text(fork.plain_token),
+        other_text=text(fork.other_token),
+        gap=fork.gap,
+        moved=fork.moved,
+        widths=fork.widths,
+        cause=fork.cause,
     )
 
 
@@ -135,18 +134,17 @@ def _summed(rounds: Sequence[Round]) -> tuple[Passes, ...]:
     """Sum up rounds of the same drafter and length."""
     alike: dict[tuple[str, int], list[Round]] = {}
     for round_ in rounds:
-        drafter = round_.drafter if round_.num_drafted else PLAIN
-        alike.setdefault((drafter, round_.num_drafted), []).append(round_)
+        alike.setdefault((round_.drafted_by, round_.num_drafted), []).append(round_)
     return tuple(
         Passes(
-            drafter,
-            drafted,
-            len(group),
-            sum(round_.num_tested for round_ in group),
-            sum(round_.num_accepted for round_ in group),
-            sum(len(round_.verdicts) for round_ in group),
-            sum(round_.draft_seconds for round_ in group),
-            sum(round_.verify_seconds for round_ in group),
+            drafter=drafter,
+            drafted=drafted,
+            rounds=len(group),
+            tested=sum(round_.num_tested for round_ in group),
+            accepted=sum(round_.num_accepted for round_ in group),
+            emitted=sum(len(round_.verdicts) for round_ in group),
+            draft_seconds=sum(round_.draft_seconds for round_ in group),
+            verify_seconds=sum(round_.verify_seconds for round_ in group),
         )
         for (drafter, drafted), group in sorted(alike.items())
     )

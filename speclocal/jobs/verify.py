@@ -18,7 +18,7 @@ from speclocal.decoding.acceptance import RatioRule
 from speclocal.decoding.loop import decode, read
 from speclocal.decoding.planner import FixedPlanner
 from speclocal.decoding.theory import acceptance_rate, total_variation
-from speclocal.decoding.types import Round, SamplingParams
+from speclocal.decoding.types import Round, SamplingParams, tokens_of
 from speclocal.errors import SpeclocalError
 from speclocal.jobs.cache_checks import check_cache, check_widths
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
@@ -113,7 +113,7 @@ class Verification:
         compared = []
         for request, prompt in self._prompts:
             self._progress(f"{name}: {request}, plain")
-            plain = _ids(self._rounds(prompt, Mode.OFF, params, seed))
+            plain = tokens_of(self._rounds(prompt, Mode.OFF, params, seed))
             if seed is not None:
                 self._seeded[request] = plain
             rule = ReplySettings(seed=seed).rule()
@@ -203,7 +203,7 @@ class Verification:
         """Return a telling position of the plain seeded reply, with who drafts there and what both models say."""
         self._progress(f"distribution: {request}, p and q")
         if request not in self._seeded:  # that part broke off
-            self._seeded[request] = _ids(self._rounds(prompt, Mode.OFF, self._warm, self._settings.seed))
+            self._seeded[request] = tokens_of(self._rounds(prompt, Mode.OFF, self._warm, self._settings.seed))
         reply = self._seeded[request]
         params = SamplingParams(self._settings.temperature, top_k=_FEW)
         draft = self._session.draft
@@ -247,10 +247,6 @@ def _requests(tasks: Sequence[Task]) -> Iterator[tuple[str, str]]:
     yield first.name, first.text[:_BEGINNING]
     for task in rest:
         yield f"copy of {task.name}", _COPY + task.text[:_BEGINNING]
-
-
-def _ids(rounds: Sequence[Round]) -> list[int]:
-    return [token for round_ in rounds for token in round_.tokens]
 
 
 def _first(counts: Counter[Reply]) -> Counter[Reply]:

@@ -108,7 +108,7 @@ def round_json(number: int, round_: Round, begin: int, vocab: Vocab) -> dict[str
     return {
         "round": number,
         "position": round_.position - begin,
-        "drafter": round_.drafter,
+        "drafter": round_.drafted_by,
         "drafted": [_drafted_json(drafted, vocab) for drafted in drafted_tokens(round_)],
         "emitted": [
             {"token": verdict.token, "text": _raw(verdict.token, vocab), "fate": verdict.fate.value}

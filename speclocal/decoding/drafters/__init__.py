@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclocal.decoding.types import Proposal, Rule, SamplingParams, StopRule
+from speclocal.decoding.types import NOBODY, Proposal, Rule, SamplingParams, StopRule
 
 
 class NoDrafter:
     """Guesses nothing: plain decoding is the empty proposal."""
 
-    name = "off"
+    name = NOBODY
 
     def begin(self, tokens: Sequence[int]) -> None:
         pass
