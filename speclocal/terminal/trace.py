@@ -73,7 +73,7 @@ def trace(
         for line in round_lines(number, round_, begin, vocab, coloured=view.coloured):
             view.line(line)
         if round_.num_drafted:
-            view.tables(judged_table(round_, vocab))
+            view.tables(judged_table(round_, vocab, view.columns))
         view.sentences([f"{ending(round_, vocab)}; {times(round_)}"])
         if stepping and not round_.finish:
             view.doing(_PROMPT)

@@ -5,6 +5,7 @@ Knows finished rounds and a vocabulary, not where they are shown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
@@ -15,6 +16,7 @@ from speclocal.decoding.types import Fate, Round
 from speclocal.jobs.trace import DraftedToken, DraftFate, drafted_tokens
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
+from speclocal.terminal.fitted import Column, fitted
 
 _STYLES = {DraftFate.ACCEPTED: "green", DraftFate.REJECTED: "red", DraftFate.UNTESTED: "dim"}
 _MARKS = {DraftFate.ACCEPTED: "+", DraftFate.REJECTED: "-", DraftFate.UNTESTED: "."}
@@ -56,23 +58,33 @@ def round_lines(number: int, round_: Round, begin: int, vocab: Vocab, *, coloure
     return [heading, tokens]
 
 
-def judged_table(round_: Round, vocab: Vocab) -> Table:
-    """Return what every drafted token was judged by: threshold and draw, or with a seed the target's choice."""
+def judged_table(round_: Round, vocab: Vocab, room: int) -> Table:
+    """Return what every drafted token was judged by, as far as there is room: threshold and draw, or with a seed the
+    target's choice."""
     tokens = drafted_tokens(round_)
-    drawn = any(drafted.draw is not None for drafted in tokens)
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("drafted", overflow="fold")
-    for column in ("p", "q", *(("threshold", "draw") if drawn else ())):
-        table.add_column(column, justify="right")
-    for column in ("", *(() if drawn else ("target chose",))):
-        table.add_column(column, overflow="fold")
-    for drafted in tokens:
-        numbers = [drafted.p, drafted.q, *((drafted.threshold, drafted.draw) if drawn else ())]
-        cells = [words.token(drafted.token, vocab), *map(_number, numbers), drafted.fate.value]
-        if not drawn:
-            cells.append("" if drafted.emitted is None else words.token(drafted.emitted, vocab))
-        table.add_row(*map(Text, cells), style=_STYLES[drafted.fate])
-    return table
+
+    def column(name: str, texts: Iterable[str], importance: int, *, right: bool = True) -> Column:
+        cells = [Text(text, style=_STYLES[each.fate]) for text, each in zip(texts, tokens, strict=True)]
+        return Column(name, cells, importance, right)
+
+    columns = [
+        column("drafted", (words.token(each.token, vocab) for each in tokens), 9, right=False),
+        column("p", (_number(each.p) for each in tokens), 5),
+        column("q", (_number(each.q) for each in tokens), 4),
+    ]
+    if any(each.draw is not None for each in tokens):
+        columns += [
+            column("threshold", (_number(each.threshold) for each in tokens), 7),
+            column("draw", (_number(each.draw) for each in tokens), 6),
+            column("", (each.fate.value for each in tokens), 8, right=False),
+        ]
+    else:
+        chosen = ("" if each.emitted is None else words.token(each.emitted, vocab) for each in tokens)
+        columns += [
+            column("", (each.fate.value for each in tokens), 8, right=False),
+            column("target chose", chosen, 7, right=False),
+        ]
+    return fitted(columns, room)
 
 
 def ending(round_: Round, vocab: Vocab) -> str:

@@ -71,10 +71,12 @@ def predict(
         return
     if predictions:
         first = predictions["textbook"]
-        view.text(f"drafts of {first.gamma}, accepted at {first.alpha:.3f}, cost ratio {first.cost_ratio:.3f}\n\n")
+        view.sentences(
+            [f"drafts of {first.gamma}, accepted at {first.alpha:.3f}, cost ratio {first.cost_ratio:.3f}", ""]
+        )
         view.tables(predictions_table(predictions))
     if saving:
-        view.text("\n" * bool(predictions) + f"{saving_words(saving)}\n")
+        view.sentences([*([""] if predictions else []), saving_words(saving)])
 
 
 def _curve(given: str, view: "View") -> "Curve":
