@@ -164,6 +164,7 @@ def _along(
     params: SamplingParams,
     position: int,
 ) -> _Way:
+    """Return what the target chooses along a reply by passes of given widths, with its logits [V] at `position`."""
     chosen: list[int] = []
     logits = None
     for i, choice in enumerate(plain_choices(target, prompt, reply, passes, rule, params)):

@@ -49,17 +49,17 @@ def fit(observed: Counter[Cell], chances: Mapping[Cell, float]) -> Fit:
     )
 
 
-def chi_square_tail(statistic: float, freedom: int) -> float:
+def chi_square_tail(statistic: float, degrees_of_freedom: int) -> float:
     """Return the chance that a chi-square variable of so many degrees of freedom exceeds `statistic`.
 
-    With h = statistic / 2 it is a finite sum of h^a e^-h / gamma(a + 1), over a = 0, 1, ... below freedom / 2 for even
+    With h = statistic / 2 it is a finite sum of h^a e^-h / gamma(a + 1), over a = 0, 1, ... below half of them for even
     degrees, and over a = 1/2, 3/2, ... with erfc(sqrt(h)) in front for odd ones. (Abramowitz and Stegun 26.4.4, 26.4.5)
     """
     half = statistic / 2
-    if freedom <= 0 or half <= 0:
+    if degrees_of_freedom <= 0 or half <= 0:
         return 1.0
-    odd = freedom % 2
-    powers = (a + odd / 2 for a in range(freedom // 2))
+    odd = degrees_of_freedom % 2
+    powers = (a + odd / 2 for a in range(degrees_of_freedom // 2))
     terms = (math.exp(a * math.log(half) - half - math.lgamma(a + 1)) for a in powers)
     return (math.erfc(math.sqrt(half)) if odd else 0.0) + sum(terms)
 

@@ -3,8 +3,8 @@
 Knows numbers, not what was measured.
 
 Runs that were made close together share what the machine did meanwhile, so ratios are taken pair by pair and averaged
-as logarithms: 2x and 0.5x cancel. The interval is meant for whoever measures again, and two things stand between the
-two results:
+as logarithms: 2x and 0.5x cancel. Whoever measures again finds another ratio, and two things stand between the two
+results:
 
 - what differs from pair to pair: the scatter of the logarithms, which is assumed to be normal;
 - what differs from one minute to another, and is the same for pairs made in the same: other programs come and go, a
@@ -112,14 +112,14 @@ def usual_drift(seconds: float) -> float:
     return DRIFT * math.sqrt(2 * (times - 1 + math.exp(-times))) / times
 
 
-def student_t(freedom: int) -> float:
+def student_t(degrees_of_freedom: int) -> float:
     """Return the 97.5 % point of Student's t: a table, and from 10 degrees on Fisher's expansion, within 0.0003."""
-    if freedom <= len(_T):
-        return _T[freedom - 1]
+    if degrees_of_freedom <= len(_T):
+        return _T[degrees_of_freedom - 1]
     z = _Z
     return (
         z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+        + (z**3 + z) / (4 * degrees_of_freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees_of_freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees_of_freedom**3)
     )
