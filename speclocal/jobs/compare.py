@@ -22,15 +22,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from speclocal.decoding.types import Proposal, Round, tokens_of
 from speclocal.errors import ContextError, UsageError
 from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.circumstances import Hashing
-from speclocal.jobs.comparison import PLAIN, TaskRecord
-from speclocal.jobs.forks import fork_of
+from speclocal.jobs.comparison import PLAIN, ReplyRounds, RoundRecord, TaskRecord
+from speclocal.jobs.forks import Pass, fork_of
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.modes import Mode
-from speclocal.jobs.recording import fork_record, nothing_yet, rounds_record, run_record, task_record
+from speclocal.jobs.recording import fork_record, nothing_yet, run_record, task_record
 from speclocal.jobs.reply import ReplySettings
 from speclocal.jobs.session import Session
 from speclocal.jobs.starts import Starts
@@ -102,20 +101,20 @@ class Comparing:
             for _ in self._session.reply(prompt, settings, afresh=True):
                 pass
         for repeat in range(self._wanted.repeats):
-            rounds = {}
+            passes = {}
             for mode in rotated(modes, number + repeat):
                 starts.restore(mode)
-                rounds[mode] = yield from self._write(record, mode, repeat)
+                passes[mode] = yield from self._write(record, mode, repeat)
             starts.target.restore()
-            self._explain_forks(task, repeat, rounds)
+            self._explain_forks(task, repeat, passes)
 
-    def _write(self, task: TaskRecord, mode: ComparedMode, repeat: int) -> Generator[Progress, None, list[Round]]:
-        """Make one run; return its rounds, without their distributions, which are large."""
+    def _write(self, task: TaskRecord, mode: ComparedMode, repeat: int) -> Generator[Progress, None, list[Pass]]:
+        """Make one run; return the target's passes."""
         settings, num_before, shown_seconds = self._wanted.settings(mode, repeat), self._num_done, 0.0
-        rounds: list[Round] = []
+        rounds: list[RoundRecord] = []  # a round itself holds distributions, which are large
         reply = self._session.reply(self._prompts[task.name], settings, afresh=True)
         for round_ in rounds_of(reply):
-            rounds.append(replace(round_, proposal=Proposal(round_.proposal.tokens)))
+            rounds.append(RoundRecord.of(round_, task.prompt_tokens))
             self._num_done = num_before + reply.stats.tokens / settings.max_tokens
             paused = time.perf_counter()
             yield self._progress(f"{task.name}: {mode.name}, {repeat + 1} of {self._wanted.repeats}")
@@ -126,27 +125,28 @@ class Comparing:
         run = run_record(task, mode, repeat, place, settings.seed, reply, rounds, decode_seconds)
         self.so_far = replace(self.so_far, runs=(*self.so_far.runs, run))
         if repeat == 0:
-            told = rounds_record(task, mode, reply, rounds)
+            told = ReplyRounds(task.name, mode.name, reply.text, tuple(rounds))
             self.so_far = replace(self.so_far, replies=(*self.so_far.replies, told))
-        return rounds
+        return [Pass(each.drafted + 1, each.emitted) for each in rounds]
 
-    def _explain_forks(self, task: Task, repeat: int, written: Mapping[ComparedMode, list[Round]]) -> None:
+    def _explain_forks(self, task: Task, repeat: int, passes: Mapping[ComparedMode, list[Pass]]) -> None:
         """Find out why modes left plain decoding in one repeat, where they must not; once for every text they wrote.
 
         The target's cache holds the prompt but for its last token.
         """
         if not self.so_far.conditions.texts_comparable:
             return
-        assert self._session.target is not None
-        plain = tokens_of(each for mode in written if mode.name == PLAIN for each in written[mode])
-        for mode, rounds in written.items():
-            text = (task.name, mode.name, tuple(tokens_of(rounds)))
-            if mode.name == PLAIN or text in self._explained:
+        target, prompt = self._session.target, self._prompts[task.name]
+        assert target is not None
+        written = {run.mode: run.token_ids for run in self.so_far.runs if (run.task, run.repeat) == (task.name, repeat)}
+        for mode in passes:
+            other = written[mode.name]
+            if mode.name == PLAIN or (task.name, mode.name, other) in self._explained:
                 continue
-            self._explained.add(text)
+            self._explained.add((task.name, mode.name, other))
             settings = self._wanted.settings(mode, repeat)
-            rule, prompt = settings.rule(), self._prompts[task.name]
-            if fork := fork_of(self._session.target, prompt, plain, rounds, rule, settings.params):
+            fork = fork_of(target, prompt, written[PLAIN], other, passes[mode], settings.rule(), settings.params)
+            if fork:
                 record = fork_record(fork, task.name, mode, repeat, self._session.vocab)
                 self.so_far = replace(self.so_far, forks=(*self.so_far.forks, record))
 

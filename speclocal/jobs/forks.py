@@ -21,7 +21,7 @@ import numpy as np
 
 from speclocal.decoding.loop import common_prefix
 from speclocal.decoding.sampling import distribution
-from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams, tokens_of
+from speclocal.decoding.types import Logits, Model, Round, Rule, SamplingParams
 
 
 class Cause(StrEnum):
@@ -76,21 +76,21 @@ def fork_of(
     target: Model,
     prompt: Sequence[int],
     plain: Sequence[int],
-    rounds: Sequence[Round],
+    other: Sequence[int],
+    passes: Sequence[Pass],
     rule: Rule,
     params: SamplingParams,
 ) -> Fork | None:
-    """Return the first difference between plain decoding's reply and the one that `rounds` emitted, explained.
+    """Return the first difference between plain decoding's reply and another one, explained.
 
     target: its cache begins with all of `prompt` but the last token, processed as it was for both replies; it holds
-    just that afterwards. rule, params: those of the replies. For a rule that draws anew in every reply there is
-    nothing to explain: take one with the seed that both had, and at temperature 0 any.
+    just that afterwards. passes: those that wrote the other reply. rule, params: those of the replies. For a rule that
+    draws anew in every reply there is nothing to explain: take one with the seed that both had, and at temperature 0
+    any.
     """
-    other = tokens_of(rounds)
-    position = common_prefix(list(plain), other)
+    position = common_prefix(plain, other)
     if position == len(plain) == len(other):
         return None
-    passes = passes_of(rounds)
     num_emitted = list(accumulate(each.num_emitted for each in passes))
     forking = bisect_right(num_emitted, position)  # the pass that emitted the token at `position`
 
@@ -100,7 +100,7 @@ def fork_of(
     target.rollback(min(len(prompt) - 1, len(target.cached)))
 
     both_go_on = position < min(len(plain), len(other))
-    explained = both_go_on and other_way.chosen == other and plain_way.chosen == upto
+    explained = both_go_on and other_way.chosen == list(other) and plain_way.chosen == upto
     a, b = plain_way.logits, other_way.logits
     return Fork(
         position=position,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from speclocal.decoding.types import Round
 from speclocal.jobs.calibration import CalibrationProgress
 from speclocal.jobs.circumstances import Hashing, record_of, these_versions, this_machine
 from speclocal.jobs.comparison import (
@@ -16,7 +15,6 @@ from speclocal.jobs.comparison import (
     Conditions,
     ForkRecord,
     Passes,
-    ReplyRounds,
     RoundRecord,
     Run,
     TaskRecord,
@@ -81,7 +79,7 @@ def run_record(
     place: int,
     seed: int | None,
     reply: Reply,
-    rounds: Sequence[Round],
+    rounds: Sequence[RoundRecord],
     decode_seconds: float,
 ) -> Run:
     """Return what is kept of a finished reply."""
@@ -97,15 +95,9 @@ def run_record(
         decode_seconds=decode_seconds,
         request_seconds=task.prompt_seconds + draft_prompt_seconds + decode_seconds,
         passes=_summed(rounds),
-        tested_at=_by_position(round_.num_tested for round_ in rounds),
-        accepted_at=_by_position(round_.num_accepted for round_ in rounds),
+        tested_at=_by_position(each.tested for each in rounds),
+        accepted_at=_by_position(each.accepted for each in rounds),
     )
-
-
-def rounds_record(task: TaskRecord, mode: ComparedMode, reply: Reply, rounds: Sequence[Round]) -> ReplyRounds:
-    """Return what is kept of the rounds of a reply."""
-    records = tuple(RoundRecord.of(round_, task.prompt_tokens) for round_ in rounds)
-    return ReplyRounds(task.name, mode.name, reply.text, records)
 
 
 def fork_record(fork: Fork, task: str, mode: ComparedMode, repeat: int, vocab: Vocab) -> ForkRecord:
@@ -130,21 +122,21 @@ def fork_record(fork: Fork, task: str, mode: ComparedMode, repeat: int, vocab: V
     )
 
 
-def _summed(rounds: Sequence[Round]) -> tuple[Passes, ...]:
+def _summed(rounds: Sequence[RoundRecord]) -> tuple[Passes, ...]:
     """Sum up rounds of the same drafter and length."""
-    alike: dict[tuple[str, int], list[Round]] = {}
-    for round_ in rounds:
-        alike.setdefault((round_.drafted_by, round_.num_drafted), []).append(round_)
+    alike: dict[tuple[str, int], list[RoundRecord]] = {}
+    for each in rounds:
+        alike.setdefault((each.drafter, each.drafted), []).append(each)
     return tuple(
         Passes(
             drafter=drafter,
             drafted=drafted,
             rounds=len(group),
-            tested=sum(round_.num_tested for round_ in group),
-            accepted=sum(round_.num_accepted for round_ in group),
-            emitted=sum(len(round_.verdicts) for round_ in group),
-            draft_seconds=sum(round_.draft_seconds for round_ in group),
-            verify_seconds=sum(round_.verify_seconds for round_ in group),
+            tested=sum(each.tested for each in group),
+            accepted=sum(each.accepted for each in group),
+            emitted=sum(each.emitted for each in group),
+            draft_seconds=sum(each.draft_seconds for each in group),
+            verify_seconds=sum(each.verify_seconds for each in group),
         )
         for (drafter, drafted), group in sorted(alike.items())
     )

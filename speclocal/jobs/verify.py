@@ -24,7 +24,7 @@ from speclocal.jobs.cache_checks import check_cache, check_widths
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.erring import ErringDrafter
 from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
-from speclocal.jobs.forks import fork_of
+from speclocal.jobs.forks import fork_of, passes_of
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.goodness import fit
 from speclocal.jobs.modes import Mode
@@ -127,7 +127,7 @@ class Verification:
                         num_tokens=sum(len(round_.verdicts) for round_ in rounds),
                         num_tested=sum(round_.num_tested for round_ in rounds),
                         num_accepted=sum(round_.num_accepted for round_ in rounds),
-                        fork=fork_of(self._target, prompt, plain, rounds, rule, params),
+                        fork=fork_of(self._target, prompt, plain, tokens_of(rounds), passes_of(rounds), rule, params),
                     )
                 )
         return TextPart(name, self._settings.strict, tuple(compared))

@@ -10,7 +10,7 @@ from fakes import GREEDY, MODES, FakeModel, run
 
 from speclocal.decoding.acceptance import CoupledRule
 from speclocal.decoding.loop import read
-from speclocal.decoding.types import Distribution, Fate, Logits, Round, Rule, SamplingParams, Verdict
+from speclocal.decoding.types import Distribution, Fate, Logits, Round, Rule, SamplingParams, Verdict, tokens_of
 from speclocal.jobs.forks import Cause, Fork, fork_of, passes_of
 
 PROMPTS = [[0], [3, 3, 3], [5, 0, 4, 4, 1, 5, 0], [0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 1]]
@@ -76,10 +76,10 @@ def forks(
     for seed, prompt in enumerate(PROMPTS):
         right = CoupledRule(seed)
         plain, _ = decoded(make(), prompt, "off", right, params)
-        _, rounds = decoded(make(), prompt, mode, rule or right, params)
+        other, rounds = decoded(make(), prompt, mode, rule or right, params)
         target = make()
         read(target, prompt[:-1])
-        found.append(fork_of(target, prompt, plain, rounds, right, params))
+        found.append(fork_of(target, prompt, plain, other, passes_of(rounds), right, params))
     return found
 
 
@@ -150,7 +150,7 @@ def test_a_reply_that_ends_early_is_a_bug() -> None:
     plain, rounds = decoded(FakeModel(), prompt, "off", rule, GREEDY)
     target = FakeModel()
     read(target, prompt[:-1])
-    fork = fork_of(target, prompt, plain, rounds[:-2], rule, GREEDY)
+    fork = fork_of(target, prompt, plain, tokens_of(rounds[:-2]), passes_of(rounds[:-2]), rule, GREEDY)
     assert fork
     assert (fork.position, fork.other_token, fork.cause) == (LENGTH - 2, None, Cause.BUG)
     assert (fork.plain_token, fork.widths) == (plain[-2], (1,) * (LENGTH - 2))
