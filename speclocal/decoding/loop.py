@@ -66,11 +66,14 @@ def decode(
     while budget > 0 and len(tokens) <= target.context_size:
         started = clock()
         start = len(tokens)
+
+        # plan and draft
         limit = min(budget - 1, target.context_size - start, target.max_rows - 1)
         plan = planner.plan(tokens, limit)
         proposal = plan.drafter.propose(tokens, min(plan.size, limit), params, rule, plan.stop)
         drafted = clock()
 
+        # verify: one pass, judged from left to right; commit what was emitted
         try:
             logits = target.forward([tokens[-1], *proposal.tokens], len(proposal.tokens) + 1)
             verified = clock()
@@ -84,12 +87,14 @@ def decode(
             if target.nearest(len(tokens) - 1) == len(tokens) - 1:  # else reading back is left to the next `read`
                 target.rollback(len(tokens) - 1)
             raise
+
+        # roll back: rejected tokens leave the cache
         target.rollback(len(tokens) - 1)
 
         budget -= len(verdicts)
-        if not finish and budget == 0:
+        if finish is None and budget == 0:
             finish = Finish.LENGTH
-        if not finish and len(tokens) > target.context_size:
+        if finish is None and len(tokens) > target.context_size:
             finish = Finish.CONTEXT
         round_ = Round(
             position=start,
