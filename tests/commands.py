@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 SUMMARY = re.compile(
-    r"\d+ tokens in [\d.,]+ (?:ms|s)(?:: [\d.,]+ tokens/s)?(?:, about [\d.,]+x plain)?"
+    r"[\d,]+ tokens? in [\d.,]+ (?:ms|s)(?:: [\d.,]+ tokens/s)?(?:, about [\d.,]+x plain)?"
     r"(?:, \d+ rounds, [\d.,]+ tokens per round(?:, acceptance \d\.\d\d)?)?"
-    r", prompt: \d+ tokens in [\d.,]+ (?:ms|s)\n"
+    r", prompt: [\d,]+ tokens? in [\d.,]+ (?:ms|s)\n"
     r"(?:rounds: [^\n]+; time: [^\n]+\n)?(?:draft model off: [^\n]+\n)?"
 )
 """The line at the end of every reply, and what mode `auto` says of itself below it."""
