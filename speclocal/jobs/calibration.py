@@ -15,8 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speclocal.decoding.costs import TEXT_LENGTH, Calibration, Exactness, Speeds, calibrate, measure_speeds
+from speclocal.decoding.costs import (
+    TEXT_LENGTH,
+    Calibration,
+    Exactness,
+    Speeds,
+    calibrate,
+    measure_speeds,
+    quickest_pass,
+)
 from speclocal.jobs.keys import digest, origin
+from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.remote import open_context
@@ -26,6 +35,8 @@ from speclocal.models.files import cache_dir
 CalibrationProgress = Callable[[str, float], None]
 """Called while a model is measured: its name, and the share that is done."""
 
+_DISPROVED = 0.6  # of the time that a pass was measured to take: less is no noise,
+_NOTICED = 2e-3  # if it is so many seconds less
 _FORMAT = 3  # raised when what is measured changes
 _TEXT = (
     "A river does not hurry. It takes the shape of the land it crosses, slows where the valley is wide, and runs fast "
@@ -48,6 +59,32 @@ def calibration_of(
         measured = calibrate(model, text, time.perf_counter, partial(progress, weights.name), deep=deep)
     _save("calibration", weights.path, weights.placement, measured)
     return measured
+
+
+def confirmed_calibration(
+    model: LlamaModel | TwoLayouts, progress: CalibrationProgress, *, deep: bool = False
+) -> Calibration:
+    """Return the calibration of an open model, measured anew where its passes are far faster now than it says.
+
+    Then another program took the processor's time while it was measured, and what wide passes cost relative to narrow
+    ones is as wrong. Passes that are slower now prove nothing: that may be another program, too.
+    """
+    known = known_calibration(model.weights.path, model.weights.placement)
+    disproved = known is not None and _disproves(quickest_pass(model, time.perf_counter), known)
+    return calibration_of(model.weights, progress, deep=deep or bool(known and known.is_deep), anew=disproved)
+
+
+def forget_disproved(weights: Weights, token_seconds: float) -> None:
+    """Delete a calibration if a pass over one token is known to take far less: the next to need it measures anew."""
+    known = known_calibration(weights.path, weights.placement)
+    if known and _disproves(token_seconds, known):
+        with suppress(OSError):
+            _place("calibration", _key(weights.path, weights.placement)).unlink(missing_ok=True)
+
+
+def _disproves(token_seconds: float, known: Calibration) -> bool:
+    """Return whether a pass over one token in `token_seconds` shows that a measurement was disturbed."""
+    return token_seconds < min(_DISPROVED * known.seconds[1], known.seconds[1] - _NOTICED)
 
 
 def known_calibration(path: Path, placement: Placement) -> Calibration | None:

@@ -14,12 +14,14 @@ from pathlib import Path
 import psutil
 
 import speclocal
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.calibration import CalibrationProgress, confirmed_calibration
 from speclocal.jobs.comparison import Machine, ModelRecord, Versions
 from speclocal.jobs.records import well_formed
 from speclocal.llama.grants import usable_cores
 from speclocal.llama.hardware import system_name
-from speclocal.llama.weights import Weights, machine, version
+from speclocal.llama.layouts import TwoLayouts
+from speclocal.llama.model import LlamaModel
+from speclocal.llama.weights import machine, version
 from speclocal.models.files import sha256_of
 
 Hashing = Callable[[str], None]
@@ -42,15 +44,16 @@ def these_versions() -> Versions:
     return Versions(speclocal.__version__, version(), machine(), platform.python_version())
 
 
-def record_of(weights: Weights, hashing: Hashing, measuring: CalibrationProgress) -> ModelRecord:
-    """Return a loaded model's file and calibration, measured now if it is not on disk."""
+def record_of(model: LlamaModel | TwoLayouts, hashing: Hashing, measuring: CalibrationProgress) -> ModelRecord:
+    """Return an open model's file and calibration, measured now if it is not on disk, or is out of date."""
+    weights = model.weights
     hashing(weights.name)
     return ModelRecord(
         well_formed(weights.name),
         well_formed(weights.path.name),
         weights.path.stat().st_size,
         sha256_of(weights.path),
-        calibration_of(weights, measuring),
+        confirmed_calibration(model, measuring),
     )
 
 

@@ -13,7 +13,7 @@ from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.calibration import CalibrationProgress, calibration_of, confirmed_calibration, forget_disproved
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
 from speclocal.llama.layouts import TwoLayouts
@@ -65,6 +65,11 @@ class Planners:
         self._notes = notes
         self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
 
+    def close(self) -> None:
+        """Forget a calibration that the target's own passes have disproved."""
+        if self._auto:
+            forget_disproved(self._target.weights, self._auto.pricing.costs.seconds(1))
+
     def mode_used(self, settings: ReplySettings) -> Mode:
         """Return what a mode amounts to with these models."""
         if not self._target.can_rollback:
@@ -93,7 +98,7 @@ class Planners:
     def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
         if self._draft is None or not with_draft:
             return auto_planner(calibration, self._target.num_droppable)
-        draft_calibration = calibration_of(self._draft.weights, self._measuring)
+        draft_calibration = confirmed_calibration(self._draft, self._measuring)
         drafter = self._model_drafter(AUTO_TAIL)
         return auto_planner(calibration, self._target.num_droppable, drafter, draft_calibration)
 

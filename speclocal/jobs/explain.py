@@ -21,7 +21,7 @@ from speclocal.decoding.stats import Stats
 from speclocal.decoding.theory import acceptance_rate
 from speclocal.decoding.types import Distribution, Fate, Round, SamplingParams
 from speclocal.errors import UsageError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of
+from speclocal.jobs.calibration import CalibrationProgress, confirmed_calibration
 from speclocal.jobs.drafting import fixed_planner
 from speclocal.jobs.explanation import Drafts, Explanation, Given, MeasuredModel, ShownRound, Simulation
 from speclocal.jobs.generate import prompt_tokens
@@ -32,9 +32,9 @@ from speclocal.jobs.simulation import distributions_along
 from speclocal.jobs.tasks import built_in_tasks
 from speclocal.jobs.trace import drafted_tokens
 from speclocal.llama.context import kv_bytes
+from speclocal.llama.layouts import TwoLayouts
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.vocab import Vocab
-from speclocal.llama.weights import Weights
 
 NUM_DRAWS = 4000
 PARAMS = SamplingParams(temperature=0.7)
@@ -67,8 +67,8 @@ def explain(
             f"the cache of `{weights.name}` can neither drop tokens nor be copied, so nothing is ever drafted for it",
             "take another model for the tour",
         )
-    target = _measured(weights, measuring)
-    draft = _measured(session.draft.weights, measuring) if session.draft else None
+    target = _measured(session.target, measuring)
+    draft = _measured(session.draft, measuring) if session.draft else None
     reply = _reply(session, ids, given.gamma)
     return Explanation(
         prompt=prompt,
@@ -97,13 +97,14 @@ def read_bandwidth(num_threads: int) -> float:
     return size / min(taken)
 
 
-def _measured(weights: Weights, measuring: CalibrationProgress) -> MeasuredModel:
+def _measured(model: LlamaModel | TwoLayouts, measuring: CalibrationProgress) -> MeasuredModel:
+    weights = model.weights
     return MeasuredModel(
         weights.name,
         weights.size_bytes,
         weights.num_weights,
         kv_bytes(weights),
-        calibration_of(weights, measuring),
+        confirmed_calibration(model, measuring),
     )
 
 

@@ -40,8 +40,8 @@ def nothing_yet(session: Session, wanted: Wanted, hashing: Hashing, measuring: C
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=this_machine(),
         versions=these_versions(),
-        target=record_of(target.weights, hashing, measuring),
-        draft=record_of(draft.weights, hashing, measuring) if draft else None,
+        target=record_of(target, hashing, measuring),
+        draft=record_of(draft, hashing, measuring) if draft else None,
         conditions=Conditions(
             params=wanted.params,
             max_tokens=wanted.max_tokens,

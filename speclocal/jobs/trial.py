@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 from speclocal.decoding.recording import Recording, record_guesses, record_reply
 from speclocal.errors import ModelError
-from speclocal.jobs.calibration import CalibrationProgress, calibration_of, known_speeds, speeds_of
+from speclocal.jobs.calibration import (
+    CalibrationProgress,
+    calibration_of,
+    confirmed_calibration,
+    known_speeds,
+    speeds_of,
+)
 from speclocal.jobs.doctor import Candidate, Examination, Measured, ranked
 from speclocal.jobs.forecast import Forecast, forecast
 from speclocal.jobs.generate import prompt_tokens
@@ -57,7 +63,7 @@ class Trial:
             if not session.target.can_rollback:
                 speeds = speeds_of(session.target.weights, self.measuring)
                 return replace(examined, measured=Measured(False, speeds, ()))
-            known = calibration_of(session.target.weights, self.measuring, deep=True)
+            known = confirmed_calibration(session.target, self.measuring, deep=True)
             examined = replace(examined, measured=Measured(True, known.speeds, known.exact))
 
             droppable = session.target.num_droppable
@@ -100,7 +106,7 @@ class Trial:
         assert session.target is not None
         assert session.draft is not None
         known = calibration_of(session.target.weights, self.measuring)
-        draft_known = calibration_of(session.draft.weights, self.measuring)
+        draft_known = confirmed_calibration(session.draft, self.measuring)
         droppable = session.target.num_droppable
         num_shared = min(session.target.vocab_size, session.draft.vocab_size)
         forecasts = []

@@ -10,8 +10,11 @@ import pytest
 import tiny
 
 from speclocal.decoding.costs import Calibration, Exactness
+from speclocal.decoding.types import SamplingParams
 from speclocal.jobs import calibration
-from speclocal.jobs.calibration import calibration_of
+from speclocal.jobs.calibration import calibration_of, confirmed_calibration
+from speclocal.jobs.reply import ReplySettings
+from speclocal.jobs.session import ModelFile, Session
 from speclocal.llama.model import LlamaModel
 from speclocal.llama.placement import Placement
 from speclocal.llama.weights import Weights
@@ -191,3 +194,48 @@ def test_an_interrupted_measurement_leaves_nothing(measure: Measure, model: Path
 def test_a_model_with_a_short_context_is_measured_too(measure: Measure, tmp_path: Path) -> None:
     """A model that was trained on fewer tokens than a measurement reads still gets one."""
     assert measure(path=tiny.write_llama(tmp_path / "short.gguf", context=64)).seconds
+
+
+def inflate(cache: Path, factor: float) -> None:
+    """Let every stored measurement say that passes take so many times as long."""
+    for path in cache.iterdir():
+        stored = json.loads(path.read_text())
+        seconds = stored["calibration"]["seconds"]
+        stored["calibration"]["seconds"] = {width: factor * taken for width, taken in seconds.items()}
+        path.write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize(("factor", "anew"), [(100.0, True), (0.01, False), (1.0, False)])
+def test_what_passes_disprove_is_measured_anew(
+    measure: Measure, shares: list[float], cache: Path, model: Path, factor: float, anew: bool
+) -> None:
+    """Passes that are far faster prove that the measurement was disturbed; slower ones prove nothing."""
+    before = measure()
+    inflate(cache, factor)
+    shares.clear()
+    weights = Weights(model, Placement(1), "model")
+    opened = LlamaModel(weights, 64)
+    opened.forward([3, 4], 0)
+    found = confirmed_calibration(opened, lambda name, share: shares.append(share))
+    assert list(opened.cached) == [3, 4]
+    opened.close()
+    weights.close()
+    assert bool(shares) == anew
+    if anew:
+        assert found.seconds[1] < 20 * before.seconds[1]
+        assert found == measure()
+    else:
+        assert found.seconds[1] == pytest.approx(factor * before.seconds[1])
+
+
+def test_a_reply_that_disproves_a_calibration_removes_it(measure: Measure, cache: Path, model: Path) -> None:
+    """The next session measures anew; a calibration that holds stays."""
+    measure()
+    for factor, kept in ((1.0, True), (100.0, False)):
+        inflate(cache, factor)
+        with Session(ModelFile("model", model), None, Placement(1)) as session:
+            prompt = session.vocab.tokenize("the cat sat on the mat")
+            session.open_context(len(prompt), ReplySettings(max_tokens=60))
+            for _ in session.reply(prompt, ReplySettings(max_tokens=60, params=SamplingParams(1.0, top_k=0, top_p=1))):
+                pass
+        assert bool(list(cache.glob("*.calibration.json"))) == kept
