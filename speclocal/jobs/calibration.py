@@ -70,21 +70,23 @@ def confirmed_calibration(
     ones is as wrong. Passes that are slower now prove nothing: that may be another program, too.
     """
     known = known_calibration(model.weights.path, model.weights.placement)
-    disproved = known is not None and _disproves(quickest_pass(model, time.perf_counter), known)
+    disproved = known is not None and _disproves(quickest_pass(model, time.perf_counter), known.speeds)
     return calibration_of(model.weights, progress, deep=deep or bool(known and known.is_deep), anew=disproved)
 
 
 def forget_disproved(weights: Weights, token_seconds: float) -> None:
-    """Delete a calibration if a pass over one token is known to take far less: the next to need it measures anew."""
-    known = known_calibration(weights.path, weights.placement)
+    """Delete measurements if a pass over one token is known to take far less: the next to need them measures anew."""
+    known = known_speeds(weights.path, weights.placement)
     if known and _disproves(token_seconds, known):
-        with suppress(OSError):
-            _place("calibration", _key(weights.path, weights.placement)).unlink(missing_ok=True)
+        key = _key(weights.path, weights.placement)
+        for kind in ("calibration", "speeds"):
+            with suppress(OSError):
+                _place(kind, key).unlink(missing_ok=True)
 
 
-def _disproves(token_seconds: float, known: Calibration) -> bool:
+def _disproves(token_seconds: float, known: Speeds) -> bool:
     """Return whether a pass over one token in `token_seconds` shows that a measurement was disturbed."""
-    return token_seconds < min(_DISPROVED * known.seconds[1], known.seconds[1] - _NOTICED)
+    return token_seconds < min(_DISPROVED * known.token_seconds, known.token_seconds - _NOTICED)
 
 
 def known_calibration(path: Path, placement: Placement) -> Calibration | None:

@@ -16,15 +16,23 @@ from speclocal.llama.weights import Weights
 
 _LONG_PROMPT = 512
 """Tokens of a prompt from which on a second layout is worth a measurement."""
+_IMPLAUSIBLE = 3.0
+"""Times the other's seconds that a layout can hardly take."""
 _OVERHEAD_SECONDS = 0.6
 """About what a second layout costs a job: mapping the file again and handing the cache over."""
 
 
 def writing_layout(path: Path, placement: Placement) -> Layout:
-    """Return the layout that writes tokens fastest, as far as is known: llama.cpp's default until measured."""
+    """Return the layout that writes tokens fastest, as far as is known: llama.cpp's default until measured.
+
+    A default that seems implausibly slow was measured beside another program: its own passes will tell.
+    """
     known = {layout: known_speeds(path, placement.in_layout(layout)) for layout in Layout}
     measured = {layout: speeds.token_seconds for layout, speeds in known.items() if speeds}
-    return min(measured, key=lambda layout: measured[layout]) if len(measured) == len(Layout) else Layout.REPACKED
+    if len(measured) < len(Layout):
+        return Layout.REPACKED
+    fastest = min(measured, key=lambda layout: measured[layout])
+    return fastest if measured[Layout.REPACKED] < _IMPLAUSIBLE * measured[fastest] else Layout.REPACKED
 
 
 def open_reader(weights: Weights, num_prompt_tokens: int, measuring: CalibrationProgress | None) -> Weights | None:

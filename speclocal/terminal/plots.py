@@ -76,7 +76,8 @@ def speedups_plot(comparison: Comparison) -> Plot | None:
             axes.barh(0, 0, color=colours[mode], label=mode)
         axes.axvline(1, color=_INK, linewidth=1)
         longest = max([1.0, *(each.speedup.value for each in found if each.speedup)])
-        axes.set_xlim(0, 1.3 * longest)  # an interval of two pairs may reach far beyond
+        reached = max([1.0, *(each.speedup.interval[1] for each in found if each.speedup and each.speedup.interval)])
+        axes.set_xlim(0, min(1.05 * max(longest, reached), 2 * longest))  # that of two pairs may reach far beyond
         axes.set_yticks([i * (len(modes) + 1) + (len(modes) - 1) / 2 for i in range(len(tasks))], tasks)
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
