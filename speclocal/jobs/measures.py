@@ -6,6 +6,7 @@ Knows recorded runs, not models. Everything here follows from the records, so an
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -48,7 +49,7 @@ class Measure:
     """One mode on one task. Rates are None where nothing was counted, counts are sums over all its runs.
 
     speedup, request_speedup: over plain decoding, by paired runs; of decoding, and of the whole request. Times are
-    medians per run. acceptance_at: by position in the draft, of the tokens that were judged there.
+    medians per run. acceptance_at: by position in the draft, of the tokens that were tested there.
     same_text: whether every reply has the ids of plain decoding, None where it need not.
     """
 
@@ -236,11 +237,27 @@ def _measure(comparison: Comparison, task: str, mode: str, runs: Sequence[Run]) 
         acceptance_rate=accepted / tested if tested else None,
         draft_utilisation=accepted / drafted if drafted else None,
         tokens_per_round=sum(run.num_tokens for run in runs) / sum(each.rounds for each in passes),
-        acceptance_at=_acceptance_at(runs),
+        acceptance_at=tuple(accepted / tested for tested, accepted in acceptance_counts(runs)),
         predicted=predicted(comparison, task, passes) if drafted else None,
         same_text=_same_text(comparison, task, runs),
         fork=_worst_fork(comparison, task, mode),
     )
+
+
+def acceptance_counts(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return, for every position of a draft, how many tokens were tested there and how many of them accepted."""
+    tested = map(sum, zip_longest(*(run.tested_at for run in runs), fillvalue=0))
+    accepted = map(sum, zip_longest(*(run.accepted_at for run in runs), fillvalue=0))
+    return list(zip_longest(tested, accepted, fillvalue=0))
+
+
+def widths_used(comparison: Comparison) -> dict[str, Counter[int]]:
+    """Return how many target passes of every width each mode ran."""
+    used: dict[str, Counter[int]] = {mode: Counter() for mode in comparison.modes}
+    for run in comparison.runs:
+        for passes in run.passes:
+            used[run.mode][passes.drafted + 1] += passes.rounds
+    return used
 
 
 def predicted(comparison: Comparison, task: str, passes: Sequence[Passes]) -> Predicted:
@@ -275,13 +292,6 @@ def _worst_fork(comparison: Comparison, task: str, mode: str) -> ForkRecord | No
     """Return where a mode left plain decoding on a task: by a bug if there is one, else the first time."""
     forks = [fork for fork in comparison.forks if (fork.task, fork.mode) == (task, mode)]
     return next((fork for fork in forks if fork.cause is Cause.BUG), forks[0] if forks else None)
-
-
-def _acceptance_at(runs: Sequence[Run]) -> tuple[float, ...]:
-    """Return the share that was kept of the tokens judged at each position of a draft."""
-    tested = map(sum, zip_longest(*(run.tested_at for run in runs), fillvalue=0))
-    accepted = map(sum, zip_longest(*(run.accepted_at for run in runs), fillvalue=0))
-    return tuple(kept / judged for judged, kept in zip_longest(tested, accepted, fillvalue=0))
 
 
 def _same_text(comparison: Comparison, task: str, runs: Sequence[Run]) -> bool | None:

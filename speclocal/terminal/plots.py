@@ -10,18 +10,16 @@ import base64
 import importlib.util
 import logging
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from speclocal.decoding.costs import PassCosts
 from speclocal.errors import UsageError
 from speclocal.jobs.comparison import PLAIN, Comparison
-from speclocal.jobs.measures import measures
+from speclocal.jobs.measures import acceptance_counts, measures, widths_used
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +125,11 @@ def costs_plot(comparison: Comparison) -> Plot:
 
 def acceptance_plot(comparison: Comparison) -> Plot | None:
     """Return the acceptance rate at every position of a draft; None without any."""
-    found = {mode: shares for mode in comparison.modes if (shares := acceptance_at(comparison, mode))}
+    found = {
+        mode: shares
+        for mode in comparison.modes
+        if (shares := acceptance_counts([run for run in comparison.runs if run.mode == mode]))
+    }
     if not found:
         return None
     colours = _colours(comparison)
@@ -157,23 +159,6 @@ def acceptance_plot(comparison: Comparison) -> Plot | None:
 
     said = "; ".join(f"{mode}: {', '.join(f'{k / t:.2f}' for t, k in shares)}" for mode, shares in found.items())
     return _drawn(draw, 2.8, f"Acceptance by position in the draft. {said}.")
-
-
-def widths_used(comparison: Comparison) -> dict[str, Counter[int]]:
-    """Return how many target passes of every width each mode ran."""
-    used: dict[str, Counter[int]] = {mode: Counter() for mode in comparison.modes}
-    for run in comparison.runs:
-        for passes in run.passes:
-            used[run.mode][passes.drafted + 1] += passes.rounds
-    return used
-
-
-def acceptance_at(comparison: Comparison, mode: str) -> list[tuple[int, int]]:
-    """Return, for every position of a mode's drafts, how many tokens were tested there and how many accepted."""
-    runs = [run for run in comparison.runs if run.mode == mode]
-    tested = [sum(counts) for counts in zip_longest(*(run.tested_at for run in runs), fillvalue=0)]
-    accepted = [sum(counts) for counts in zip_longest(*(run.accepted_at for run in runs), fillvalue=0)]
-    return [pair for pair in zip_longest(tested, accepted, fillvalue=0) if pair[0]]
 
 
 def _colours(comparison: Comparison) -> Mapping[str, str]:

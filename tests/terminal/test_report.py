@@ -19,6 +19,7 @@ from comparisons import comparison
 from speclocal.decoding.types import SamplingParams
 from speclocal.errors import UsageError
 from speclocal.jobs.comparison import Comparison, RoundRecord, TaskRecord, load
+from speclocal.jobs.measures import acceptance_counts, widths_used
 from speclocal.terminal import plots
 from speclocal.terminal.report import repeat_command, report_page, section
 
@@ -85,10 +86,10 @@ def test_pictures_are_whole_and_told_in_words(made_up: Comparison) -> None:
 
 def test_passes_are_counted_by_width(made_up: Comparison) -> None:
     """Of six replies by lookup each ran two passes over one token, and two over a draft of three and one more."""
-    assert plots.widths_used(made_up)["lookup"] == {1: 12, 4: 12}
-    assert plots.widths_used(made_up)["off"] == {1: 48}
-    assert plots.acceptance_at(made_up, "lookup") == [(12, 12), (12, 6), (6, 6)]
-    assert plots.acceptance_at(made_up, "off") == []
+    assert widths_used(made_up)["lookup"] == {1: 12, 4: 12}
+    assert widths_used(made_up)["off"] == {1: 48}
+    assert acceptance_counts([run for run in made_up.runs if run.mode == "lookup"]) == [(12, 12), (12, 6), (6, 6)]
+    assert acceptance_counts([run for run in made_up.runs if run.mode == "off"]) == []
 
 
 def test_a_strip_has_a_block_for_every_token_of_a_pass(made_up: Comparison) -> None:
