@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from speclocal.decoding.costs import Calibration
 from speclocal.errors import SpeclocalError
 from speclocal.jobs.cache_checks import BitCheck
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
+
+
+class Check(StrEnum):
+    """What is checked, part by part."""
+
+    GREEDY = "greedy"
+    SEEDED = "seeded"
+    DISTRIBUTION = "distribution"
+    CACHE = "cache"
+    WIDTHS = "widths"
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class ComparedReply:
 class TextPart:
     """The replies of every mode, greedy or with a seed."""
 
-    name: str
+    name: Check
     strict: bool
     replies: tuple[ComparedReply, ...]
 
@@ -81,7 +92,7 @@ class DistributionPart:
     samples: tuple[Sampled, ...]
     wrong: dict[str, tuple[Sampled, ...]]
     limit: float
-    name: str = "distribution"
+    name: Check = field(default=Check.DISTRIBUTION, init=False)
 
     def fails(self, samples: Sequence[Sampled]) -> bool:
         return any(sampled.p_value < self.limit for sampled in samples)
@@ -101,7 +112,7 @@ class DistributionPart:
 class BitsPart:
     """Logits that had to come out again bit for bit. calibration: what is known of this build's widths, in part 5."""
 
-    name: str
+    name: Check
     checks: tuple[BitCheck, ...]
     calibration: Calibration | None = None
     tested: bool = field(default=True, init=False)
@@ -115,7 +126,7 @@ class BitsPart:
 class BrokenOff:
     """A part that could not be finished: what runs in it fails."""
 
-    name: str
+    name: Check
     error: SpeclocalError
     holds: bool = field(default=False, init=False)
     tested: bool = field(default=True, init=False)

@@ -10,7 +10,7 @@ Knows what must hold and how to look for it; how it is said is the terminal's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from speclocal.errors import SpeclocalError
 from speclocal.jobs.cache_checks import check_cache, check_widths
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of
 from speclocal.jobs.erring import ErringDrafter
-from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
+from speclocal.jobs.findings import BitsPart, BrokenOff, Check, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import fork_of, passes_of
 from speclocal.jobs.generate import prompt_tokens
 from speclocal.jobs.goodness import fit
@@ -94,22 +94,22 @@ class Verification:
 
     def parts(self) -> Iterator[Part]:
         """Run the checks, and yield what each has found."""
-        checks: tuple[tuple[str, Callable[[], Part]], ...] = (
-            ("greedy", lambda: self._texts("greedy", SamplingParams(), None)),
-            ("seeded", lambda: self._texts("seeded", self._warm, self._settings.seed)),
-            ("distribution", self._distribution),
-            ("cache", self._cache),
-            ("widths", self._widths),
-        )
+        checks: Mapping[Check, Callable[[], Part]] = {
+            Check.GREEDY: lambda: self._texts(Check.GREEDY, SamplingParams(), None),
+            Check.SEEDED: lambda: self._texts(Check.SEEDED, self._warm, self._settings.seed),
+            Check.DISTRIBUTION: self._distribution,
+            Check.CACHE: self._cache,
+            Check.WIDTHS: self._widths,
+        }
         if self._target.can_rollback:  # the planner of mode auto needs part of this: all of it at once is quicker
             calibration_of(self._target.weights, self._measuring, deep=True)
-        for name, check in checks:
+        for name, check in checks.items():
             try:
                 yield check()
             except SpeclocalError as error:
                 yield BrokenOff(name, error)
 
-    def _texts(self, name: str, params: SamplingParams, seed: int | None) -> TextPart:
+    def _texts(self, name: Check, params: SamplingParams, seed: int | None) -> TextPart:
         compared = []
         for request, prompt in self._prompts:
             self._progress(f"{name}: {request}, plain")
@@ -230,15 +230,15 @@ class Verification:
     def _cache(self) -> BitsPart:
         self._progress("cache")
         _, text = self._prompts[0]
-        return BitsPart("cache", tuple(check_cache(self._target, text)))
+        return BitsPart(Check.CACHE, tuple(check_cache(self._target, text)))
 
     def _widths(self) -> BitsPart:
         if not self._target.can_rollback:
-            return BitsPart("widths", ())
+            return BitsPart(Check.WIDTHS, ())
         calibration = calibration_of(self._target.weights, self._measuring, deep=True)
         self._progress("widths")
         _, text = self._prompts[0]
-        return BitsPart("widths", tuple(check_widths(self._target, text, calibration)), calibration)
+        return BitsPart(Check.WIDTHS, tuple(check_widths(self._target, text, calibration)), calibration)
 
 
 def _requests(tasks: Sequence[Task]) -> Iterator[tuple[str, str]]:

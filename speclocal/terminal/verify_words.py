@@ -10,18 +10,18 @@ from typing import Any
 
 from speclocal.decoding.costs import DEEP, Calibration
 from speclocal.jobs.erring import ErringDrafter
-from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
+from speclocal.jobs.findings import BitsPart, BrokenOff, Check, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.verify import FALSE_ALARM
 from speclocal.llama.vocab import Vocab
 from speclocal.terminal import words
 from speclocal.terminal.fork_words import fork_words
 
 _CHECKED = {
-    "greedy": "at temperature 0 every mode writes what plain decoding writes",
-    "seeded": "with a seed every mode writes what plain decoding writes",
-    "distribution": "without a seed, what is written follows the model's own distribution",
-    "cache": "what is dropped from the cache leaves no trace",
-    "widths": "which passes over several tokens compute the bits of one-token passes",
+    Check.GREEDY: "at temperature 0 every mode writes what plain decoding writes",
+    Check.SEEDED: "with a seed every mode writes what plain decoding writes",
+    Check.DISTRIBUTION: "without a seed, what is written follows the model's own distribution",
+    Check.CACHE: "what is dropped from the cache leaves no trace",
+    Check.WIDTHS: "which passes over several tokens compute the bits of one-token passes",
 }
 _ON_PURPOSE = " (plain decoding's tokens as drafts, every third of them wrong)"
 _NO_DRAFTS = "nothing is drafted with this model, since its cache can neither drop tokens nor be copied"
@@ -96,7 +96,7 @@ def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
     for reply in part.replies:
         if reply.fork:
             plain, other = (_text(token, vocab) for token in (reply.fork.plain_token, reply.fork.other_token))
-            forked = fork_words(reply.fork, plain, other, greedy=part.name == "greedy")
+            forked = fork_words(reply.fork, plain, other, greedy=part.name == Check.GREEDY)
             told.append(f"{reply.mode}, {reply.request}: {forked}")
     return told
 

@@ -9,7 +9,7 @@ import pytest
 from speclocal.decoding.costs import Calibration, Exactness
 from speclocal.errors import ModelError
 from speclocal.jobs.cache_checks import BitCheck
-from speclocal.jobs.findings import BitsPart, BrokenOff, ComparedReply, DistributionPart, Part, Sampled, TextPart
+from speclocal.jobs.findings import BitsPart, BrokenOff, Check, ComparedReply, DistributionPart, Part, Sampled, TextPart
 from speclocal.jobs.forks import Cause, Fork
 from speclocal.jobs.goodness import Fit
 from speclocal.terminal.verify_words import conclusion, parts_json, sentences
@@ -32,7 +32,7 @@ VOCAB: Words = Words()
 
 def texts(fork: Fork | None, *, strict: bool = False) -> TextPart:
     replies = (ComparedReply("chat", "lookup", 32, 6, 5, None), ComparedReply("chat", "erring", 30, 9, 7, fork))
-    return TextPart("greedy", strict, replies)
+    return TextPart(Check.GREEDY, strict, replies)
 
 
 def samples(*fits: Fit, wrong: tuple[Fit, ...] = ()) -> DistributionPart:
@@ -54,9 +54,9 @@ def samples(*fits: Fit, wrong: tuple[Fit, ...] = ()) -> DistributionPart:
         (samples(GOOD, GOOD), True),
         (samples(GOOD, BAD), False),
         (samples(GOOD, wrong=(GOOD, BAD)), True),
-        (BitsPart("cache", (BitCheck("again", True, 0.0),)), True),
-        (BitsPart("cache", (BitCheck("again", True, 0.0), BitCheck("dropped", False, 0.5))), False),
-        (BrokenOff("cache", ModelError("a pass failed")), False),
+        (BitsPart(Check.CACHE, (BitCheck("again", True, 0.0),)), True),
+        (BitsPart(Check.CACHE, (BitCheck("again", True, 0.0), BitCheck("dropped", False, 0.5))), False),
+        (BrokenOff(Check.CACHE, ModelError("a pass failed")), False),
     ],
 )
 def test_a_part_holds_or_does_not(part: Part, holds: bool) -> None:
@@ -71,7 +71,7 @@ def test_a_part_holds_or_does_not(part: Part, holds: bool) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        TextPart("greedy", False, (ComparedReply("chat", "lookup", 32, 0, 0, None),)),
+        TextPart(Check.GREEDY, False, (ComparedReply("chat", "lookup", 32, 0, 0, None),)),
         samples(CERTAIN),
         samples(GOOD, wrong=(GOOD, GOOD)),
     ],
@@ -91,7 +91,7 @@ def test_exactness_that_ends_with_the_context_is_said_to() -> None:
 
     def widths(deep: tuple[int, ...]) -> Part:
         exact = (Exactness(40, (1, 2, 3)), Exactness(524, deep))
-        return BitsPart("widths", (), Calibration({1: 0.01}, 0.001, exact))
+        return BitsPart(Check.WIDTHS, (), Calibration({1: 0.01}, 0.001, exact))
 
     assert "at 524 tokens of context fewer widths" in conclusion([texts(None), widths((1,))])
     assert "524" not in conclusion([texts(None), widths((1, 2, 3))])
