@@ -5,6 +5,7 @@ Knows open models and measurements; contexts and memory are session.py's.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from speclocal.decoding.costs import Calibration, PassCosts
@@ -13,6 +14,7 @@ from speclocal.decoding.drafters.lookup import LookupDrafter
 from speclocal.decoding.drafters.model import ModelDrafter
 from speclocal.decoding.planner import AutoPlanner, FixedPlanner
 from speclocal.decoding.types import Planner
+from speclocal.errors import SpeclocalError
 from speclocal.jobs.calibration import CalibrationProgress, calibration_of, confirmed_calibration, forget_disproved
 from speclocal.jobs.modes import Mode
 from speclocal.jobs.reply import ReplySettings
@@ -64,11 +66,13 @@ class Planners:
         self._measuring = measuring
         self._notes = notes
         self._auto: AutoPlanner | None = None  # kept over replies: it goes on learning
+        self._draft_calibration: Calibration | None = None
 
     def close(self) -> None:
         """Forget a calibration that the target's own passes have disproved."""
         if self._auto:
-            forget_disproved(self._target.weights, self._auto.pricing.costs.seconds(1))
+            with suppress(OSError, SpeclocalError):  # the file may be gone by now
+                forget_disproved(self._target.weights, self._auto.pricing.costs.seconds(1))
 
     def mode_used(self, settings: ReplySettings) -> Mode:
         """Return what a mode amounts to with these models."""
@@ -98,9 +102,9 @@ class Planners:
     def _auto_planner(self, calibration: Calibration, *, with_draft: bool = True) -> AutoPlanner:
         if self._draft is None or not with_draft:
             return auto_planner(calibration, self._target.num_droppable)
-        draft_calibration = confirmed_calibration(self._draft, self._measuring)
+        self._draft_calibration = self._draft_calibration or confirmed_calibration(self._draft, self._measuring)
         drafter = self._model_drafter(AUTO_TAIL)
-        return auto_planner(calibration, self._target.num_droppable, drafter, draft_calibration)
+        return auto_planner(calibration, self._target.num_droppable, drafter, self._draft_calibration)
 
     def _strict(self, mode: Mode) -> Planner:
         """Return a planner for passes of exact widths only, which makes the text that of plain decoding bit for bit."""

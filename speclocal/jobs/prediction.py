@@ -139,12 +139,13 @@ def _curve_of_calibration(text: str) -> Curve:
 
 
 def _ratios(costs: Mapping[int, float]) -> dict[int, float]:
+    one = costs[1]
     for width, cost in costs.items():
         if not 1 <= width <= WIDEST:
-            raise UsageError(f"a pass over {width:.4g} tokens; the widest has {WIDEST}", _HOW)
-        if not 0 < cost < math.inf:
+            raise UsageError(f"a curve has passes over 1 to {WIDEST} tokens", _HOW)
+        if not 0 < cost < math.inf or not 0 < one < math.inf or not 1 / _COSTLIEST < cost / one < _COSTLIEST:
             raise UsageError(f"a pass over {width} tokens cannot cost {cost}", _HOW)
-    return {width: cost / costs[1] for width, cost in costs.items()}
+    return {width: cost / one for width, cost in costs.items()}
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ class Session:
         """Free contexts, then weights. Safe to call twice."""
         if self._planners:
             self._planners.close()
-            self._planners = None
+        self._planners = None
         for owner in (self.draft, self.target, self._reader, self._draft_weights, self._target_weights, self._places):
             if owner is not None:
                 owner.close()

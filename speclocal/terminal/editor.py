@@ -5,6 +5,7 @@ Knows keys and streams, not what a line means.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -51,19 +52,31 @@ def open_lines(commands: Mapping[str, str], arguments: Mapping[str, Iterable[str
 @contextmanager
 def unechoed() -> Iterator[None]:
     """Keep what is typed meanwhile off the screen, where it would stand in the middle of a reply. It is not lost."""
+    with settings_kept():
+        if sys.platform != "win32" and sys.stdin is not None and sys.stdin.isatty():
+            import termios
+
+            hidden = termios.tcgetattr(sys.stdin)
+            hidden[_LOCAL_MODES] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, hidden)
+        yield
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """Set the terminal of stdin as it was, wherever what happens inside is cut short."""
     if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
         yield
         return
     import termios
 
-    before, hidden = termios.tcgetattr(sys.stdin), termios.tcgetattr(sys.stdin)
-    hidden[_LOCAL_MODES] &= ~termios.ECHO
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, hidden)
+    usual = termios.tcgetattr(sys.stdin)
     try:
         yield
     finally:
-        with suppress(termios.error):  # the terminal is gone
-            termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+        with suppress(termios.error, OSError):  # the terminal is gone
+            if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():  # else it is in the hands of another program
+                termios.tcsetattr(sys.stdin, termios.TCSANOW, usual)
 
 
 class PlainLines:
@@ -104,7 +117,8 @@ class Editor:
 
     def read(self, text: str = "") -> str:
         try:
-            return self._session.prompt(default=text)
+            with settings_kept():
+                return self._session.prompt(default=text)
         except KeyboardInterrupt:
             if not self._session.default_buffer.text:
                 raise

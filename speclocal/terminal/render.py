@@ -56,11 +56,9 @@ class View:
         self._fetching = ""
         self._speed = Speedometer()
         self._written = ""  # the last text on stdout
-        self._terminal: list[Any] | None = None  # how it was set when the command began
 
     def __enter__(self) -> Self:
         signals.prepare(self._clear)
-        self._terminal = signals.terminal_settings()
         return self
 
     def __exit__(
@@ -69,7 +67,6 @@ class View:
         self._clear()
         if self._written:
             self._end_line()
-        signals.give_back(self._terminal)
 
     def fetching(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is; where nothing can be redrawn, say once that it runs."""

@@ -10,13 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
-
-try:
-    import termios
-except ImportError:  # Windows has none, and gives its console back by itself
-    termios = None  # type: ignore[assignment]
 
 
 def prepare(clear: Callable[[], None]) -> None:
@@ -37,22 +30,6 @@ def prepare(clear: Callable[[], None]) -> None:
         number = getattr(signal, name, None)  # Windows has not all of them
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, handler)
-
-
-def terminal_settings() -> list[Any] | None:
-    """Return how the terminal of stdin is set; None where there is none."""
-    if termios is None or sys.stdin is None:
-        return None
-    with suppress(termios.error, ValueError, OSError):
-        return termios.tcgetattr(sys.stdin)
-    return None
-
-
-def give_back(settings: list[Any] | None) -> None:
-    """Set the terminal of stdin as it was, if it is not: whatever was cut short, what is typed shall be seen."""
-    if settings is not None and terminal_settings() not in (settings, None):
-        with suppress(termios.error, OSError):  # it is gone
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
 
 
 def _end(number: int, _frame: object) -> None:

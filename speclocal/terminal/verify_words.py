@@ -92,7 +92,8 @@ def _of_texts(part: TextPart, vocab: Vocab) -> list[str]:
     modes = dict.fromkeys(reply.mode for reply in part.replies)
     told = [_of_mode(mode, [reply for reply in part.replies if reply.mode == mode]) for mode in modes]
     if not part.tested:
-        told.append("no draft was tested: more tokens (`-n`) make room for drafts")
+        no_width = "no draft was tested: no width beyond 1 is exact here; `--kv-type bf16` can change that"
+        told.append(no_width if part.strict else "no draft was tested: more tokens (`-n`) make room for drafts")
     for reply in part.replies:
         if reply.fork:
             plain, other = (_text(token, vocab) for token in (reply.fork.plain_token, reply.fork.other_token))

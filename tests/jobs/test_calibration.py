@@ -228,6 +228,16 @@ def test_what_passes_disprove_is_measured_anew(
         assert found.seconds[1] == pytest.approx(factor * before.seconds[1])
 
 
+def test_a_model_that_is_gone_at_the_end_costs_nothing(model: Path) -> None:
+    """A finished reply does not fail where the file of its model was deleted meanwhile."""
+    with Session(ModelFile("model", model), None, Placement(1)) as session:
+        prompt = session.vocab.tokenize("the cat sat on the mat")
+        session.open_context(len(prompt), ReplySettings(max_tokens=9))
+        for _ in session.reply(prompt, ReplySettings(max_tokens=9)):
+            pass
+        model.unlink()
+
+
 def test_a_reply_that_disproves_a_calibration_removes_it(measure: Measure, cache: Path, model: Path) -> None:
     """The next session measures anew; a calibration that holds stays."""
     measure()

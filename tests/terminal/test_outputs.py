@@ -54,6 +54,44 @@ def test_names_that_are_no_text_are_written_by_their_numbers(tmp_path: Path) -> 
     assert (tmp_path / "rows.csv").read_text() == "caf\\udce9.md\n"
 
 
+def test_permissions_and_other_names_of_a_file_stay(tmp_path: Path) -> None:
+    """A private report stays private, and a file with two names stays one file."""
+    private, other = tmp_path / "private", tmp_path / "other"
+    private.write_text("before")
+    private.chmod(0o600)
+    write_whole(private, "after")
+    assert private.stat().st_mode & 0o777 == 0o600
+    other.hardlink_to(private)
+    write_whole(other, "both")
+    assert private.read_text() == "both"
+
+
+def test_names_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("x" * 255), "text")
+    assert [len(path.name) for path in tmp_path.iterdir()] == [255]
+
+
+def test_devices_take_everything(tmp_path: Path) -> None:
+    """What keeps nothing is no conflict, and stdout by its path is a pipe like any."""
+    check_outputs({"--save": "/dev/null", "--csv": "/dev/null"}, ["/dev/null"])
+    reading, writing = os.pipe()
+    write_whole(Path(f"/dev/fd/{writing}"), "text")
+    os.close(writing)
+    assert os.read(reading, 99) == b"text"
+    os.close(reading)
+
+
+def test_a_name_of_a_model_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_outputs({"--save": "qwen2.5-0.5b"}, ["qwen2.5-0.5b"])
+
+
+def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere/rows.csv")
+    with pytest.raises(UsageError, match="there is no directory"):
+        check_outputs({"--csv": str(tmp_path / "link")})
+
+
 def test_links_and_pipes_are_written_to(tmp_path: Path) -> None:
     """A link goes on pointing where it did, and a pipe gets the text."""
     (tmp_path / "link").symlink_to("real")

@@ -70,8 +70,9 @@ def test_a_calibration_is_taken_from_a_file_or_a_pipe(run: Run, models: Models, 
         (("--alpha", "0.5", "--cost-ratio", "1e308"), "the cost ratio is 1e+308"),
         (("--tokens-per-day", "inf", "--ms-per-token", "20"), "`--tokens-per-day` is inf"),
         (("--tokens-per-day", "5", "--ms-per-token", "nan"), "`--ms-per-token` is nan"),
-        (("--alpha", "0.5", "--verify-cost", "1:1,100000000:5"), "the widest has 4096"),
+        (("--alpha", "0.5", "--verify-cost", "1:1,100000000:5"), "a curve has passes over 1 to 4096 tokens"),
         (("--alpha", "0.5", "--verify-cost", f"1:1,{'9' * 5000}:5"), "is no width:cost pair"),
+        (("--alpha", "0.5", "--verify-cost", f"1:1,1{'0' * 600}:2"), "a curve has passes over 1 to 4096 tokens"),
         (("--alpha", "0.5", "--verify-cost", "1:1,2"), "`2` is no width:cost pair"),
         (("--alpha", "0.5", "--verify-cost", "nowhere.json"), "No such file or directory"),
         (("--alpha", "0.5", "--verify-cost", "target.gguf"), "it is not text"),
@@ -95,8 +96,10 @@ def test_what_cannot_be_predicted_is_an_error(run: Run, arguments: tuple[str, ..
         '{"models": {"a": {"seconds": {"1": 1' + "0" * 400 + "}}}}",
         '{"models": {"a": {"seconds": {"1": 0.01}}, "b": {"seconds": {"1": -5}}}}',
         '{"models": {"a": {"seconds": {"2": 0.01}}}}',
+        '{"models": {"a": {"seconds": {"1": 1, "2": 5e-324}}}}',
+        '{"models": {"a": {"seconds": {"2": 1, "1": 0}}}}',
     ],
-    ids=["deep", "huge", "a draft model in no time", "no first point"],
+    ids=["deep", "huge", "a draft model in no time", "no first point", "hardly any time", "no time"],
 )
 def test_what_is_no_calibration_is_an_error(run: Run, tmp_path: Path, text: str) -> None:
     path = tmp_path / "curve.json"
