@@ -229,8 +229,9 @@ def test_wrong_commands_are_refused_before_anything_runs(
         (("r.json", "--csv", "r.json"), "error: `--csv r.json` would replace what is read\n"),
     ],
 )
-def test_an_old_report_is_not_measured(run: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_an_old_report_is_not_measured(run: Run, models: Models, arguments: tuple[str, ...], said: str) -> None:
     """Options that say what to measure are refused, and the report itself is no place to write to."""
+    (models.folder / "r.json").write_text("{}")
     ran = run("compare", "--replay", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(said)
