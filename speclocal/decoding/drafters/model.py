@@ -39,12 +39,12 @@ class ModelDrafter:
     def backlog(self, tokens: Sequence[int]) -> int | None:
         """Return how many tokens will be read before the first guess; None where one of them has an id it lacks."""
         unread = tokens[sum(self._reading(tokens)) :]
-        return len(unread) if max(unread) < self.num_shared else None
+        return len(unread) if self._knows(unread) else None
 
     def propose(self, tokens: Sequence[int], size: int, params: SamplingParams, rule: Rule, stop: StopRule) -> Proposal:
-        if size <= 0 or self.backlog(tokens) is None or not stop.wants_step(()):
-            return Proposal()
         start, agreed = self._reading(tokens)
+        if size <= 0 or not self._knows(tokens[start + agreed :]) or not stop.wants_step(()):
+            return Proposal()
         context = list(tokens[-PENALTY_WINDOW:])
         drafted: list[int] = []
         distributions: list[Distribution] = []
@@ -60,6 +60,10 @@ class ModelDrafter:
                 break
             logits = self.model.forward([token], 1)[0, : self.num_shared]
         return Proposal(tuple(drafted), tuple(distributions))
+
+    def _knows(self, tokens: Sequence[int]) -> bool:
+        """Return whether all of some tokens mean the same to drafter and target."""
+        return max(tokens) < self.num_shared
 
     def _agree(self, tokens: Sequence[int]) -> int:
         """Return how much of the cache can stay. The last token of the text is always read anew, for its logits."""
