@@ -5,7 +5,6 @@ Knows keys and streams, not what a line means.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 
 from speclocal.terminal.live import obeys_escape_codes
+from speclocal.terminal.signals import settings_kept
 
 _PROMPT = "> "
 _LOCAL_MODES = 3  # where they stand in what termios returns
@@ -52,31 +52,13 @@ def open_lines(commands: Mapping[str, str], arguments: Mapping[str, Iterable[str
 @contextmanager
 def unechoed() -> Iterator[None]:
     """Keep what is typed meanwhile off the screen, where it would stand in the middle of a reply. It is not lost."""
-    with settings_kept():
-        if sys.platform != "win32" and sys.stdin is not None and sys.stdin.isatty():
+    with settings_kept() as settings:
+        if settings:
             import termios
 
-            hidden = termios.tcgetattr(sys.stdin)
-            hidden[_LOCAL_MODES] &= ~termios.ECHO
-            termios.tcsetattr(sys.stdin, termios.TCSANOW, hidden)
+            settings[_LOCAL_MODES] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, settings)
         yield
-
-
-@contextmanager
-def settings_kept() -> Iterator[None]:
-    """Set the terminal of stdin as it was, wherever what happens inside is cut short."""
-    if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
-        yield
-        return
-    import termios
-
-    usual = termios.tcgetattr(sys.stdin)
-    try:
-        yield
-    finally:
-        with suppress(termios.error, OSError):  # the terminal is gone
-            if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp():  # else it is in the hands of another program
-                termios.tcsetattr(sys.stdin, termios.TCSANOW, usual)
 
 
 class PlainLines:

@@ -9,6 +9,8 @@ import os
 import select
 import sys
 
+from speclocal.terminal.signals import settings_kept
+
 _PAUSE = 0.05  # seconds that part the bytes of one key at most
 
 
@@ -22,17 +24,15 @@ def read_key() -> str:
     import tty
 
     terminal = sys.stdin.fileno()
-    usual = termios.tcgetattr(terminal)
-    try:
-        tty.setcbreak(terminal, termios.TCSADRAIN)  # Ctrl-C still interrupts
-        sent = os.read(terminal, 1)  # a byte at a time: keys that were pressed ahead are keys of their own
-        while _goes_on(sent) and select.select([terminal], [], [], _PAUSE)[0]:
-            sent += os.read(terminal, 1)
-        return sent.decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, usual)
+    with settings_kept():
+        try:
+            tty.setcbreak(terminal, termios.TCSADRAIN)  # Ctrl-C still interrupts
+            sent = os.read(terminal, 1)  # a byte at a time: keys that were pressed ahead are keys of their own
+            while _goes_on(sent) and select.select([terminal], [], [], _PAUSE)[0]:
+                sent += os.read(terminal, 1)
+            return sent.decode("utf-8", "replace")
+        except OSError:
+            return ""
 
 
 def _goes_on(sent: bytes) -> bool:

@@ -9,7 +9,7 @@ from pty_tools import Terminal
 
 PROGRAM = """
 import tty
-from speclocal.terminal.editor import settings_kept
+from speclocal.terminal.signals import settings_kept
 with settings_kept():
     tty.setraw(0)
     print("raw", flush=True)
