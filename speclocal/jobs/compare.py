@@ -71,9 +71,7 @@ class Comparing:
         tasks = tuple(task for task in wanted.tasks if task.name in self._prompts)
         self._wanted = replace(wanted, tasks=tasks, modes=_possible(session, wanted))
         self._began = time.perf_counter()
-        self._explained: set[tuple[str, str, tuple[int, ...]]] = (
-            set()
-        )  # texts of a task and mode, whose forks were looked into
+        self._explained: set[tuple[str, str, tuple[int, ...]]] = set()  # texts by task and mode that were looked into
         self._num_done = 0.0  # runs, with the share of the one that is being made
         self.so_far = nothing_yet(session, self._wanted, hashing, measuring)
 

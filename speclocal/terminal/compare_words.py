@@ -144,9 +144,9 @@ def _advised(comparison: Comparison, advised: Advice, tasks: Sequence[str]) -> s
             parts.append(f"slower, as it seems: {named(advised.doubts)}")
     else:
         parts = ["use `off`: nothing is surely faster"]
-    undecided = {*advised.hopes, *advised.doubts}
-    noisy = [m for m, found in ratios.items() if found.standing is Standing.WITHIN_NOISE and m not in undecided]
-    if advised.best == PLAIN and (noisy := [mode for mode in noisy if mode != PLAIN]):
+    said = (PLAIN, *advised.hopes, *advised.doubts)
+    noisy = [m for m, found in ratios.items() if found.standing is Standing.WITHIN_NOISE and m not in said]
+    if advised.best == PLAIN and noisy:
         parts.append(f"within noise of it: {named(noisy)}")
     if advised.avoid:
         parts.append(f"not {named(advised.avoid)}")

@@ -76,7 +76,7 @@ def staying_exact(found: Explanation) -> Sheet:
     ]
     if (rest := len(seen.texts) - _SHOWN_TOKENS) > 0:
         sums = (float(values[_SHOWN_TOKENS:].sum()) for values in (seen.p, seen.q, seen.output))
-        others = Cell("1 other" if rest == 1 else f"{rest} others", "dim")
+        others = Cell(words.count(rest, "other"), "dim")
         rows.append((others, *(bar(f"{total:.3f}", total, largest, "dim") for total in sums)))
     before = _cut(" ".join(seen.before.split()), 48)
     return Sheet(

@@ -119,12 +119,13 @@ class Results:
         import json
 
         from speclocal.jobs.tabulated import csv_table, document
-        from speclocal.terminal.report import report_page
 
         if option == "--save":
             return json.dumps(document(comparisons), indent=1) + "\n"
         if option == "--csv":
             return csv_table(comparisons)
+        from speclocal.terminal.report import report_page  # and with it what pages are made with
+
         return report_page(comparisons, side_by_side=side_by_side)
 
     def _show(self, comparisons: "Sequence[Comparison]", *, side_by_side: bool) -> None:
